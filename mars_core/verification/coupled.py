@@ -112,7 +112,7 @@ def _bounds(case: Case) -> Tensor:
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
     gained = _forgiveness(case, each).view_as(p) * (q - both).clamp(min=0)
     terms = torch.xlogy(p + gained, 1 + (gained / p).nan_to_num(0.0, posinf=torch.inf))
-    return torch.stack([row_sums(gained), row_sums(terms)])
+    return torch.stack([gained, terms]).sum(-1)
 
 
 def _relaxed(case: Case, emit: Tensor) -> Shift:
@@ -175,7 +175,7 @@ def _protected_draws(evidence: Evidence, protected: Tensor) -> tuple[Tensor, Ten
     both, others = torch.zeros_like(p), torch.zeros_like(p)
     drafted = q * protected
     if p.device.type in READABLE:
-        rows = (row_sums(drafted) > LEAST).nonzero()[:, 0]
+        rows = (drafted.sum(-1) > LEAST).nonzero()[:, 0]
     if not len(rows):
         return both, others
     p, q, drafted = p[rows], q[rows], drafted[rows]

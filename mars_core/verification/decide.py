@@ -41,8 +41,8 @@ def decide(terms: Terms, draft: Draft, known: Known) -> Tensor:
     ):
         mode = DraftMode.GREEDY
     count = draft.ids.numel() // (draft.size + 1)
-    # sums over the vocabulary of a single row would be divided among threads, and so rounded otherwise
-    texts = 2 if mode is not DraftMode.GREEDY and has_q and count * draft.size == 1 else count
+    # a single drafted token is decided twice: sums of a single row are rounded otherwise (row_sums)
+    texts = 2 if count * draft.size == 1 else count
     drafts = FlatDrafts.of(draft, texts, known.logits.shape[-1])
     raw = None if known.raw is None else in_order(known.raw.expand(texts, -1, -1))
     target = _target_values(known, draft, texts, sampling)

@@ -150,8 +150,8 @@ def chain_shift(case: Case, emit: Tensor, p: Tensor, distribution: Tensor) -> Sh
     terms = torch.where(distribution > 0, distribution * ratio.log(), 0.0)
     both = distribution.gather(-1, torch.stack([draft.x, emit[:count]], -1))
     return {
-        "tv": torch.cat([0.5 * row_sums((distribution - p).abs()), 1 - sure]),
-        "kl": torch.cat([row_sums(terms).clamp(min=0), 0 - sure.log()]),
+        "tv": torch.cat([0.5 * (distribution - p).abs().sum(-1), 1 - sure]),
+        "kl": torch.cat([terms.sum(-1).clamp(min=0), 0 - sure.log()]),
         "overshoot": torch.cat([ratio.amax(-1), 1 / sure]),
         "mass": torch.cat([*both.unbind(-1), mass]),
     }

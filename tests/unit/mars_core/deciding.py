@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES
-from mars_core.rules.base import Rule
+from mars_core.rules.base import Rule, Values
 from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Known, Terms, decide
@@ -35,6 +35,7 @@ class Setting(NamedTuple):
     sampling: Sampling
     logits: Tensor  # [N + 1, V]
     draft: Draft
+    values: Values | None = None  # None: the usual ones
 
     @property
     def p(self) -> list[Distribution]:
@@ -58,7 +59,8 @@ class Setting(NamedTuple):
             distribution,
         )
         u = Chance(uniform, drawn if self.sampling.temperature else None, None)
-        terms = Terms(self.rule, values_of(self.rule.name), self.sampling, self.mode, telemetry)
+        values = values_of(self.rule.name) if self.values is None else self.values
+        terms = Terms(self.rule, values, self.sampling, self.mode, telemetry)
         score = (ids % 2)[..., None]
         logits = self.logits.expand(count, -1, -1)
         return decide(terms, many, Known(logits, u, signals={"score": score}))

@@ -7,13 +7,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from mars_core.rules import RULES, Reach, Siblings, protecting
 from mars_core.sampling import noise, target_distribution
 from mars_core.types import DraftMode, Processors, Sampling, ShiftKind
+from mars_core.verification import chain_draft
 from mars_core.verification.coupled import CELLS
 from tests.unit.mars_core.deciding import (
     BY_TOKEN,
@@ -46,6 +49,7 @@ from tests.unit.mars_core.test_verification import (
     largest_ratio,
     takes,
     total_variation,
+    values_of,
 )
 
 NEAR = 1e-5  # of numbers that are counted
@@ -203,32 +207,48 @@ def test_limits_of_the_rules_are_strict_decision_by_decision(
                 assert cold or max(max(each.tv, each.kl) for each in mine) < rounding
 
 
+class Divided(TorchFunctionMode):
+    """Rounds the sum of a single row of the vocabulary otherwise than that of one row of several:
+    torch does so where threads divide it, by rules of its own that depend on processor and size."""
+
+    def __torch_function__(
+        self, called: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = called(*args, **(kwargs or {}))
+        if called.__name__ in ("sum", "mean", "logsumexp") and args[0].shape == (1, V):
+            return result * 1.5 if result.is_floating_point() else result
+        return result
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_drafts_that_are_judged_together_have_the_rows_of_each_alone(name: str) -> None:
-    """Bit for bit, though several threads sum the positions, of a vocabulary that is large enough
-    for them to divide a sum: with one rule in one mode, with the next rule in another."""
-    rule, threads = RULES[name], torch.get_num_threads()
-    large = rule.modes[[*RULES].index(name) % len(rule.modes)] if rule.modes else None
-    filtered = Sampling(0.7, top_k=9, top_p=0.9, processors=Processors(typical_p=0.9))
-    torch.set_num_threads(2)
-    try:
-        for mode, sampling in product(rule.modes, (*SAMPLINGS[:2], filtered)):
-            for tree, size in (("chain of 3", V), ("branching", V), ("chain of 1", 33_003)):
-                if tree not in CHAINS and (mode is DraftMode.SAMPLED or not takes(name, tree)):
-                    continue
-                if size != V and (sampling is not filtered or mode is not large):
-                    continue
-                cases = [case(tree, seed, size=size) for seed in range(2)]
-                logits, draft = torch.stack([each for each, _ in cases]), cases[0][1]
-                setting = Setting(rule, mode, sampling, logits, draft)
-                source, shape = torch.Generator().manual_seed(2), (2, draft.depth + 1)
-                uniform = torch.rand(shape, generator=source, dtype=torch.float64)
-                drawn = torch.empty(*shape, size).exponential_(generator=source)
-                ids = torch.randint(V, (2, draft.size + 1), generator=source)
-                rows = setting.decided(ids, uniform, drawn, True)
-                for at in range(2):
-                    alone = (each[at : at + 1] for each in (ids, uniform, drawn))
+    """Bit for bit, also where the sum of a single row is rounded otherwise; with filters a parameter
+    is an expression. Of the chain of 3 with seed 4 a single token can be relaxed."""
+    rule, values = RULES[name], dict[str, Any](values_of(name))
+    values |= {
+        each.name: f"{values[each.name]} * (0.5 + entropy/2)"
+        for each in rule.parameters[:1]
+        if not each.is_integer
+    }
+    filtered = Sampling(1.3, top_k=5, top_p=0.9, processors=Processors(typical_p=0.7))
+    for mode, sampling in product(rule.modes, (*SAMPLINGS[:2], filtered)):
+        for tree in ("", "chain of 1", "chain of 3", "branching"):
+            if tree == "branching" and (mode is DraftMode.SAMPLED or not takes(name, tree)):
+                continue
+            cases = [case(tree or "chain of 1", seed) for seed in (4, 6)]
+            logits, draft = torch.stack([each for each, _ in cases]), cases[0][1]
+            if not tree:
+                logits, draft = logits[:, :1], chain_draft(draft.ids[:1], draft.q[:0])
+            setting = Setting(rule, mode, sampling, logits, draft)
+            if sampling is filtered:
+                setting = setting._replace(values=values)
+            source, shape = torch.Generator().manual_seed(2), (2, draft.depth + 1)
+            uniform = torch.rand(shape, generator=source, dtype=torch.float64)
+            drawn = torch.empty(*shape, V).exponential_(generator=source)
+            ids = torch.randint(V, (2, draft.size + 1), generator=source)
+            rows = setting.decided(ids, uniform, drawn, True)
+            for at in range(2):
+                alone = (each[at : at + 1] for each in (ids, uniform, drawn))
+                with Divided():
                     row = setting._replace(logits=logits[at]).decided(*alone, True)[0]
-                    assert row.numpy().tobytes() == rows[at].numpy().tobytes(), (mode, tree)
-    finally:
-        torch.set_num_threads(threads)
+                assert row.numpy().tobytes() == rows[at].numpy().tobytes(), (mode, tree)

@@ -76,12 +76,12 @@ def children_of(parents: Tensor) -> list[list[int]]:
     return children
 
 
-def case(tree: str, seed: int, shift: float = 1.0, size: int = V) -> tuple[Tensor, Draft]:
-    """Logits [N + 1, size] float64 and the draft of a drafter that knows them but for noise: siblings
+def case(tree: str, seed: int, shift: float = 1.0) -> tuple[Tensor, Draft]:
+    """Logits [N + 1, V] float64 and the draft of a drafter that knows them but for noise: siblings
     are its likeliest tokens."""
     parents = TREES[tree]
     source = torch.Generator().manual_seed(seed)
-    drawn = torch.randn(len(parents) + 1, size, generator=source, dtype=torch.float64)
+    drawn = torch.randn(len(parents) + 1, V, generator=source, dtype=torch.float64)
     logits = drawn * 1.5 + shift
     noisy = logits + torch.randn(logits.shape, generator=source, dtype=torch.float64)
     ids, depths = [0], [0]
