@@ -61,11 +61,13 @@ class Search:
 @dataclass(frozen=True, slots=True)
 class SearchPage:
     """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there
-    are more. ``rows``: as documented in RunStore.find."""
+    are more. ``rows``: as documented in RunStore.find; ``unreadable``: how many comparisons of this
+    page are damaged and have no row, though ``total`` and ``matching_ids`` count them."""
 
     total: int
     rows: list[dict[str, Any]]
     more: bool = False
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Lists(Connected):
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
             rows = self.intact(partial(rows_of, connection), "comparison", ids)
-            return SearchPage(total, rows, more)
+            return SearchPage(total, rows, more, len(ids) - len(rows))
 
     def matching_ids(self, search: Search) -> list[str]:
         """Return the ids of the results of ``find``, in the same order."""

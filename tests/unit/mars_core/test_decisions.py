@@ -32,7 +32,6 @@ from tests.unit.mars_core.deciding import (
 )
 from tests.unit.mars_core.published import Distribution, coupled
 from tests.unit.mars_core.test_verification import (
-    CHAINS,
     SAMPLINGS,
     TREES,
     Decoded,

@@ -14,8 +14,10 @@ import pytest
 from mars_core.models import CATALOG
 from mars_core.types import Status
 from storage import RunRecord, RunStore, Source
+from storage.runs import search
 from tests.panels import Element, read_panel
 from tests.traces import make_trace
+from tests.unit.storage.damage import damage_column
 from tests.unit.ui.helpers import keep, rows_of, services_of
 from ui.kit.address import Address, address_component
 from ui.settings.values import few, stored_settings
@@ -44,6 +46,24 @@ def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
     assert [row.stored["id"] for row in listing(store, Address(list_page=2)).rows] == ids[1::-1]
     assert listing(store, Address(list_page=99)).page == 2
+    assert store.path
+    damage_column(store.path, "comparisons", "prompt")
+    assert listing(store, Address(list_page=2)).position == (
+        f"Page 2 of 2, {PAGE + 2} comparisons; 1 of this page cannot be read"
+    )
+
+
+def test_a_page_follows_one_with_a_damaged_comparison(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there are more than are counted."""
+    monkeypatch.setattr(search, "COUNTED", PAGE - 1)
+    for number in range(PAGE + 1):
+        keep(store, f"prompt {number}", rules=("strict",))
+    assert store.path
+    damage_column(store.path, "comparisons", "prompt", last=True)
+    page = listing(store, Address(text="prompt"))
+    assert (len(page.rows), page.unreadable, page.pages) == (PAGE - 1, 1, 2)
 
 
 def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:

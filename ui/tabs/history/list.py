@@ -70,7 +70,8 @@ class HistoryRow:
 class ComparisonPage:
     """One page of the list. ``page`` from 1; ``message`` says why there is no row,
     ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page
-    or not; ``more``: there are more than ``total``, and than ``pages``."""
+    or not; ``more``: there are more than ``total``, and than ``pages``; ``unreadable``: comparisons
+    of this page that have no row because they are damaged."""
 
     rows: tuple[HistoryRow, ...] = ()
     page: int = 1
@@ -80,12 +81,15 @@ class ComparisonPage:
     searching: bool = False
     selected: str = ""
     more: bool = False
+    unreadable: int = 0
 
     @property
     def position(self) -> str:
         if not self.total:
             return ""
         amount, suffix = plural(self.total, "comparison"), " found" if self.searching else ""
+        if self.unreadable:
+            suffix += f"; {count(self.unreadable)} of this page cannot be read"
         if self.more:
             return f"Page {self.page}, more than {amount}{suffix}"
         return f"Page {self.page} of {count(self.pages)}, {amount}{suffix}"
@@ -102,11 +106,11 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
     page_of = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
     rows = tuple(_row(record, address.runs) for record in page_of.rows)
     pages = max(1, math.ceil(page_of.total / PAGE))
-    if page_of.more and rows:
-        pages = max(pages, page + (len(rows) == PAGE))
+    if page_of.more and (found := len(rows) + page_of.unreadable):
+        pages = max(pages, page + (found == PAGE))
     if page > pages:
         return listing(store, replace(address, list_page=pages))
-    message = "" if rows else NO_MATCH if address.searching else NOTHING
+    message = "" if page_of.total else NO_MATCH if address.searching else NOTHING
     return ComparisonPage(
         rows,
         page,
@@ -116,12 +120,13 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
         address.searching,
         address.comparison,
         page_of.more,
+        page_of.unreadable,
     )
 
 
 def _by_model(store: RunStore, address: Address) -> ComparisonPage:
     """Return the latest comparisons of every model, under its name; a model's list has the others."""
-    rows, total = list[HistoryRow](), 0
+    rows, total, unreadable = list[HistoryRow](), 0, 0
     models = store.choices().targets
     for target in models[:MOST_MODELS]:
         search = to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0)
@@ -129,10 +134,10 @@ def _by_model(store: RunStore, address: Address) -> ComparisonPage:
         of_model = [_row(record, address.runs) for record in matches.rows]
         amount = plural(matches.total, "comparison")
         rows += [replace(row, model=target, amount=amount) for row in of_model[:1]] + of_model[1:]
-        total += matches.total
-    more, message = len(models) > MOST_MODELS, "" if rows else NO_MATCH
+        total, unreadable = total + matches.total, unreadable + matches.unreadable
+    more, message = len(models) > MOST_MODELS, "" if total else NO_MATCH
     selected, searching = address.comparison, address.searching
-    return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more)
+    return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more, unreadable)
 
 
 def _row(record: Mapping[str, Any], compared: Collection[str]) -> HistoryRow:
