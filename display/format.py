@@ -42,8 +42,8 @@ def signless(text: str) -> str:
 
 
 def count(value: int) -> str:
-    """Write a whole number, thousands separated."""
-    return signless(f"{value:,}")
+    """Write a count, thousands separated; an unknown one (−1) is a dash."""
+    return MISSING if value < 0 else f"{value:,}"
 
 
 def share(value: float) -> str:

@@ -19,7 +19,7 @@ Tile = tuple[str, str, str, str]  # name, value, unit, help
 @dataclass(frozen=True, slots=True)
 class LaneCounts:
     """The running numbers of a lane, updated step by step: O(1) a step, whatever the length of the
-    run. ``tau``: where a server reports it without the steps."""
+    run; unknown counts are UNKNOWN. ``tau``: of a run that ended, where its steps are not known."""
 
     tokens: int = 0
     steps: int = 0
@@ -33,7 +33,14 @@ class LaneCounts:
     @property
     def mean_length(self) -> float:
         """Tokens per target pass."""
-        return self.tau if self.steps == UNKNOWN else over(self.tokens, self.steps)
+        return self.tau if self.steps == UNKNOWN else self._tokens_over(self.steps)
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self._tokens_over(self.elapsed_s)
+
+    def _tokens_over(self, total: float) -> float:
+        return math.nan if self.tokens == UNKNOWN else over(self.tokens, total)
 
     def after(self, step: Step) -> LaneCounts:
         emitted, known = step.emitted, step.drafted != UNKNOWN
@@ -73,7 +80,6 @@ def counts_of(trace: Trace) -> LaneCounts:
 def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
     """Speed, first token, latency, shift; dashes before the run. ``kind``: of the TV."""
     began = counts.steps != 0
-    speed = over(counts.tokens, counts.elapsed_s)
     missing = math.isnan(counts.tv_sum)
     tv_sum = (
         0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum
@@ -89,7 +95,7 @@ def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[T
         shift, unit = relaxed_bound(counts.relaxed, counts.tokens), "TV, est."
         shift_help = RELAXED_BOUND
     return (
-        ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
+        ("Speed", number(counts.tokens_per_s), "tok/s" if began else "", "new tokens / wall time of the run"),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
         (
             "Latency",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,20 +16,28 @@ from typing import Any, cast
 import gradio as gr
 import pytest
 
+from display.format import plural
 from display.sources import to_json
+from evaluation.served.answer import Answer
+from evaluation.served.trace import answer_trace
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.links import address_words
-from mars_core.types import ANSWER, SERVER, Outcome, Status
+from mars_core.types import ANSWER, SERVER, UNKNOWN, Outcome, Status
+from tests.panels import read_panel
 from tests.streaming_server import Streaming, chunk, position, stream_events
+from tests.unit.evaluation.records.examples import SPECULATIVE
+from tests.unit.evaluation.served.test_client import CONFIG
 from tests.unit.ui.helpers import FORM, latest, run_comparison, strip_text
 from ui.jobs.admission import JobError, with_answer
 from ui.jobs.services import Services
+from ui.result.result import Strip, headlines
 from ui.settings.values import read_link, read_settings, settings_values, stored_settings
 from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import measure_time, run_follow_up
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.tab import CompareTab
+from ui.token_view.tiles import counts_of, stat_tiles
 from ui.token_view.view import FIELDS
 
 KEY = "sk-canary-2718"
@@ -83,6 +92,19 @@ def test_a_server_streams_beside_the_lanes_of_this_page_and_is_saved_with_them(
     assert ended.note == (
         "MARS, gap (g = 0.7) would keep a drafted runner-up at 2 of 5 positions of this text."
     )
+
+
+def test_passes_without_tokens_have_no_tau_and_no_speed() -> None:
+    """A server may count the passes of an answer of which nobody says how many tokens it has."""
+    counted = {"metrics": {"speculative_decoding": SPECULATIVE}}
+    answer = Answer("1", "abc", "stop", None, None, None, {}, 0.1, 0.2, counted)
+    trace = answer_trace(CONFIG, answer)
+    counts = counts_of(trace)
+    assert (counts.tokens, counts.steps) == (UNKNOWN, 3) and math.isnan(trace.summary.tau)
+    assert math.isnan(counts.mean_length) and stat_tiles(counts)[0][1] == "–"
+    words = read_panel(Strip((), "done", numbers=headlines(("a",), {0: trace})).html()).text
+    assert "tokens per target pass–" in words and "−" not in words
+    assert plural(UNKNOWN, "token") == "– tokens"
 
 
 def test_a_follow_up_sends_the_server_the_messages_of_its_own_answers(
