@@ -84,13 +84,13 @@ class Comparison:
             yield f"{name} (lane {lane})" if names.count(name) > 1 else name, trace
 
     def to_pandas(self, table: str = "runs") -> pd.DataFrame:
-        """``runs``, ``tokens`` or ``nodes`` of a draft tree of this turn, one row each, with the
+        """``runs``, ``tokens`` or ``nodes`` of a draft tree of all turns, one row each, with the
         columns of the exports (docs/data.md)."""
         from storage.export.unsaved import unsaved
 
         if table not in ("runs", "tokens", "nodes"):
             raise ValueError(f"table is {table!r}; it must be runs, tokens or nodes.")
-        frame: pd.DataFrame = unsaved(table, self.traces, self.order).to_pandas()
+        frame: pd.DataFrame = unsaved(table, self._executed()).to_pandas()
         return frame
 
     def save(self, database: str | None = None) -> str:
@@ -101,12 +101,16 @@ class Comparison:
             return self._save(store)
 
     def _save(self, store: RunStore) -> str:
-        turns = (*self.earlier, self)
-        comparison = store.new_comparison(turns[0].traces[0].config.prompt)
-        runs = [(lane, turn.traces[lane]) for turn in turns for lane in turn.order]
-        for order, (lane, trace) in enumerate(runs):
+        executed = self._executed()
+        comparison = store.new_comparison(executed[0][1].config.prompt)
+        for order, (lane, trace) in enumerate(executed):
             store.save_run(comparison, trace, lane=lane, order=order)
         return comparison
+
+    def _executed(self) -> list[tuple[int, Trace]]:
+        """Return the runs of all turns with their lanes, in the order of execution."""
+        turns = (*self.earlier, self)
+        return [(lane, turn.traces[lane]) for turn in turns for lane in turn.order]
 
     def to_html(self, *, figures: bool = True) -> str:
         """Return one HTML file that needs nothing else: the page's sentence, texts, numbers,

@@ -19,21 +19,23 @@ from storage.traces.flat import flatten, joined
 _NOTES = {"comparison_id": "", "name": "", "tags": (), "comment": "", "source": Source.COMPARE}
 
 
-def unsaved(name: str, traces: Sequence[Trace], order: Sequence[int]) -> pa.Table:
-    """Return the ``runs``, ``tokens`` or ``nodes`` of one comparison, by lane; ``order``: of
-    execution. A run has the number of its lane as its id."""
+def unsaved(name: str, executed: Sequence[tuple[int, Trace]]) -> pa.Table:
+    """Return the ``runs``, ``tokens`` or ``nodes`` of one comparison, from its runs with their
+    lanes in the order of execution; by lane and in that order, as the exports. A run has the number
+    of its row as its id."""
+    runs = sorted(enumerate(executed), key=lambda each: each[1][0])
     rows = [
         {
             **_NOTES,
             **mapped(prompt_row(trace.config.prompt) | run_row(trace), storable),
-            "run_id": str(lane),
+            "run_id": str(number),
             "lane": lane,
-            "execution_order": order.index(lane),
+            "execution_order": order,
             "created_at": datetime.now(UTC),
             TV_KIND: trace.config.shift_kind,
         }
-        for lane, trace in enumerate(traces)
+        for number, (order, (lane, trace)) in enumerate(runs)
     ]
     if name == "runs":
         return table_of(RUNS, [{each.name: row[each.name] for each in RUNS[1:]} for row in rows])
-    return trace_table(name, rows, joined([flatten(trace.steps) for trace in traces]))
+    return trace_table(name, rows, joined([flatten(trace.steps) for _, (_, trace) in runs]))

@@ -88,7 +88,16 @@ def test_a_follow_up_goes_on_from_every_lane_s_own_answer(tmp_path: Path) -> Non
         assert trace.config.drafter == before.config.drafter
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     with RunStore(url) as store:
-        stored = store.load(own.ask("Really?", history="baseline").save(url))
+        last = own.ask("Really?", history="baseline")
+        stored = store.load(last.save(url))
+    every = [run for turn in stored.turns for run in turn.runs]
+    written = sorted(every, key=lambda run: (run.lane, run.order))
+    runs, tokens = last.to_pandas(), last.to_pandas("tokens")
+    assert list(zip(runs["turn"], runs["lane"], runs["execution_order"], strict=True)) == [
+        (len(run.trace.config.prompt.history), run.lane, run.order) for run in written
+    ]
+    emitted = tokens[tokens["outcome"] != "rejected"].groupby("run_id")["piece"].count()
+    assert [emitted[id_] for id_ in runs["run_id"]] == [len(run.trace.tokens) for run in written]
     asked = [turn.prompt.text for turn in stored.turns]
     assert asked == ["A story about Mia.", "And Ben?", "Really?"]
     assert len({run.trace.config.prompt.history[-1].answer for run in stored.runs}) == 1
