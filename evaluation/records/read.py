@@ -95,8 +95,21 @@ def _records(row: Any, file: str) -> list[ImportedRun]:
         read = next(read for sign, read in _FORMATS.items() if sign in choice)
         trace, created, source = read(choice)
         comment = _comment(trace, file, source + which)
-        records.append(ImportedRun(json.dumps(choice, sort_keys=True), trace, created, comment))
+        records.append(ImportedRun(_content(choice), trace, created, comment))
     return records
+
+
+def _content(row: dict[str, Any]) -> str:
+    """Return an answer as the server wrote it, by which its run is known at a later import: without
+    what ``streamed_answers`` adds."""
+    wrote = dict(row)
+    if choices := row.get("choices"):
+        wrote["choices"] = [
+            {name: each for name, each in choice.items() if name != "parts"} for choice in choices
+        ]
+    if "content" in row:  # llama.cpp's own endpoint has no choices
+        wrote.pop("choices", None)
+    return json.dumps(wrote, sort_keys=True)
 
 
 def _comment(trace: Trace, file: str, source: str) -> str:

@@ -81,6 +81,21 @@ def test_a_captured_stream_is_read_as_the_answer_in_one_piece(
         assert first.trace.stop_reason is expected.stop_reason
 
 
+@pytest.mark.parametrize(
+    ("name", "id_"),
+    [
+        ("vLLM", "498bf09c53bf31ea2052f34ee1589fab"),
+        ("llama.cpp, /completion", "2ee844658dd2522d42313312be7ccfc0"),
+    ],
+)
+def test_a_stream_has_the_id_that_it_always_had(
+    name: str, id_: str, file: Callable[[Any], Path], store: RunStore
+) -> None:
+    """So that it is not imported twice when more of it is read."""
+    assert import_runs(store, read_records(file(stream(*STREAMS[name][0])))) == 1
+    assert store.matching_ids(Search()) == [id_]
+
+
 def drafting(*more: Any) -> list[Any]:
     """The stream of llama.cpp that accepted its second token from a draft, of which it has no log
     probability, and ended with the end of the turn, which it counts and does not send."""
