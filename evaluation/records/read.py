@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def _records(row: Any, file: str) -> list[ImportedRun]:
     return records
 
 
-def _content(row: dict[str, Any]) -> str:
+def _content(row: Mapping[str, Any]) -> str:
     """Return an answer as the server wrote it, by which its run is known at a later import: without
     what ``streamed_answers`` adds."""
     wrote = dict(row)

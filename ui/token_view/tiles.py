@@ -95,7 +95,12 @@ def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[T
         shift, unit = relaxed_bound(counts.relaxed, counts.tokens), "TV, est."
         shift_help = RELAXED_BOUND
     return (
-        ("Speed", number(counts.tokens_per_s), "tok/s" if began else "", "new tokens / wall time of the run"),
+        (
+            "Speed",
+            number(counts.tokens_per_s),
+            "tok/s" if began else "",
+            "new tokens / wall time of the run",
+        ),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
         (
             "Latency",
