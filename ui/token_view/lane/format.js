@@ -1,4 +1,4 @@
-// Numbers as display/format.py writes them: three significant digits, a typographic minus, a dash for nan. A test holds both together.
+// Numbers as display/format.py writes them: three significant digits, a typographic minus, a dash for nan and for a count below 0. A test holds both together.
 const thousands = (integer) => integer.replace(/\B(?=(\d{3})+$)/g, ",");
 
 // The digits of |value| rounded once to so many, half to even as Python does, and the power of ten of the first one.
@@ -43,7 +43,7 @@ function number(value, digits = 3) {
   return sign + (rest ? integer + "." + rest : integer);
 }
 
-const count = (value) => (value < 0 ? "−" : "") + thousands(String(Math.abs(value)));
+const count = (value) => (value < 0 ? "–" : thousands(String(value)));
 const share = (value) => (Number.isNaN(value) ? "–" : number(100 * value) + " %");
 
 function duration(seconds) {
