@@ -41,8 +41,10 @@ def decide(terms: Terms, draft: Draft, known: Known) -> Tensor:
     ):
         mode = DraftMode.GREEDY
     count = draft.ids.numel() // (draft.size + 1)
-    # a single drafted token is decided twice: sums of a single row are rounded otherwise (row_sums)
-    texts = 2 if count * draft.size == 1 else count
+    # a single drafted token is decided twice where its row is summed: that of one row is rounded
+    # otherwise (row_sums)
+    summed = mode is not DraftMode.GREEDY or not terms.rule.lossless
+    texts = 2 if summed and count * draft.size == 1 else count
     drafts = FlatDrafts.of(draft, texts, known.logits.shape[-1])
     raw = None if known.raw is None else in_order(known.raw.expand(texts, -1, -1))
     target = _target_values(known, draft, texts, sampling)
