@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 
 from evaluation import arguments as studies
-from evaluation.progress import show_progress
 from mars_core.lazy import imported
 from mars_core.settings import command_line as decoding
 from mars_playground import data
@@ -26,8 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return lm_eval(words[2:])
     options = parser().parse_args(words)
     try:
-        if options.module == "decoding":
-            show_progress("Loading torch and transformers")
         return int(imported(f"mars_playground.{options.module}").main(options))
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")

@@ -9,27 +9,28 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-
-from transformers.utils import logging as transformers_logging
+from typing import TYPE_CHECKING, Any
 
 from evaluation.progress import show_progress
 from evaluation.served.lane import checked_server
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow, servers_last
+from mars_core.lazy import imported
 from mars_core.margins import gap_ties, meaning
-from mars_core.models import ModelPool, Pair, PairSpec
-from mars_core.models.gguf import fetch_default
-from mars_core.session import Session
+from mars_core.models import ModelPool, PairSpec
+from mars_core.models.gguf import fetch_default, hash_ahead
 from mars_core.settings.command_line import machine, read_settings, threshold_lines
 from mars_core.telemetry import beyond_head, counted_note, first_divergence
 from mars_core.types import ANSWER, UNKNOWN, Cause, RunConfig, ShiftKind, Status, Trace, value_text
 from mars_playground.output import report_bad_input, show
-from mars_playground.running import all_runs
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
 
 
 def main(options: Namespace) -> int:
-    transformers_logging.set_verbosity_error()
     try:
         if options.command == "fetch":
+            _import_libraries()
             folder = fetch_default(show_progress, options.file)
             show_progress("")
             show(f"The default model is in {folder}.")
@@ -41,8 +42,13 @@ def main(options: Namespace) -> int:
             from evaluation.records.beside import answers_beside  # it brings the database along
 
             answers = answers_beside(options.answer, settings.prompt_config, len(settings.rules))
+        spec = settings.spec()
+        hash_ahead(spec.target, spec.draft)
+        _import_libraries()
+        from mars_core.session import Session
+
         pool = ModelPool(**machine(settings))
-        session = Session(pool.get(settings.spec(), show_progress))
+        session = Session(pool.get(spec, show_progress))
         configs = session.configs(settings)
         for config in configs:
             session.check(config)
@@ -57,12 +63,27 @@ def main(options: Namespace) -> int:
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
 
 
+def _import_libraries() -> None:
+    """Import torch and transformers, which takes seconds; without SciPy's optimisers, which
+    transformers takes along for the losses of object detection."""
+    show_progress("Loading torch and transformers")
+    utils: Any = imported("transformers.utils")
+    has_scipy, utils.is_scipy_available = utils.is_scipy_available, lambda: False
+    try:
+        imported("mars_playground.running")
+    finally:
+        utils.is_scipy_available = has_scipy
+    utils.logging.set_verbosity_error()
+
+
 def _run_all(pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig]) -> list[Trace]:
     """Return the traces in the order of the configs, run in random order. Ctrl-C ends the current
     run and skips the rest."""
     order = servers_last(execution_order(len(configs)), configs)
     job = Job(spec, tuple(configs), order, interval_s=0)
     records: dict[int, RecordedRun] = {}
+    from mars_playground.running import all_runs
+
     with suppress(KeyboardInterrupt):
         for event in all_runs(pool, job):
             follow(records, event)

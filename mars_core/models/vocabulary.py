@@ -4,11 +4,19 @@ a vocabulary."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import PlannedModel, has_tokenizer
+from mars_core.models.gguf import has_plain_tokenizer
+from mars_core.models.source import GGUF, PlannedModel, has_tokenizer
 from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
@@ -24,7 +32,9 @@ def read_tokenizer(plan: ModelPlan) -> PreTrainedTokenizerBase:
             "folder."
         )
     with explained(plan.ref):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+        plain = plan.ref.name.endswith(GGUF) and has_plain_tokenizer(plan.folder)
+        kind: Any = PreTrainedTokenizerFast if plain else AutoTokenizer
+        tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(
             plan.folder, trust_remote_code=False
         )
         return tokenizer

@@ -5,9 +5,19 @@ from __future__ import annotations
 from mars_core.models.gguf.folder import (
     description,
     fetch_default,
+    has_plain_tokenizer,
+    hash_ahead,
     header_of,
     source_file,
     weights,
 )
 
-__all__ = ["description", "fetch_default", "header_of", "source_file", "weights"]
+__all__ = [
+    "description",
+    "fetch_default",
+    "has_plain_tokenizer",
+    "hash_ahead",
+    "header_of",
+    "source_file",
+    "weights",
+]

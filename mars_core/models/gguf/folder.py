@@ -8,14 +8,15 @@ texts are read, no code.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 from mars_core.models import smollm2, source
@@ -26,6 +27,9 @@ from mars_core.models.source import GGUF, SOURCE, folder_of, is_local, label, si
 from mars_core.types import ModelRef
 
 # Libraries that only GGUF files need are imported below: other models run without them.
+PLAIN_TOKENIZER = "PreTrainedTokenizerFast"  # the class that takes all of a tokenizer from its file
+_HASHING = Lock()
+_PART = 1 << 24  # bytes that are hashed at once
 _WAIT_S = 3600  # for another process that has the same file in hand
 _MOST = {
     ".block_count": 512,
@@ -52,6 +56,13 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         return source.weights(ref, progress)
     with explained(ref):
         return _folder(ref, lambda _: None)  # described before
+
+
+def has_plain_tokenizer(folder: Path) -> bool:
+    """Return whether the tokenizer in ``folder``, of a GGUF file, is one for the plain class; those
+    of earlier versions are not."""
+    stored: Any = json.loads((folder / "tokenizer_config.json").read_bytes())
+    return bool(stored.get("tokenizer_class") == PLAIN_TOKENIZER)
 
 
 def fetch_default(progress: Progress, file: Path | None = None) -> Path:
@@ -97,10 +108,29 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         )
     progress(f"Reading {label(ref)}, {size_of(file)}: configuration and tokenizer")
     Thread(target=_compile, daemon=True).start()  # meanwhile
-    digest = _once(_hashed, file)
+    digest = _digest(file)
     return _described(file, digest, ref.name), ModelRef(
         ref.name, revision or f"local:{digest[:12]}"
     )
+
+
+def hash_ahead(*refs: ModelRef | None) -> None:
+    """Hash those of the models that are GGUF files on this machine, in a thread, so that
+    ``description`` need not: while torch is imported one processor is idle."""
+
+    def read() -> None:
+        with suppress(OSError):  # raised again by ``description``
+            for ref in refs:
+                if ref and ref.name.endswith(GGUF) and ref.name != smollm2.NAME and is_local(ref):
+                    _digest(folder_of(ref))
+
+    Thread(target=read, daemon=True).start()
+
+
+def _digest(file: Path) -> str:
+    """Return the SHA-256. Who asks while another reads the same file waits for it."""
+    with _HASHING:
+        return str(_once(_hashed, file))
 
 
 def _compile() -> None:
@@ -112,7 +142,7 @@ def _compile() -> None:
 
 def _default(file: Path) -> None:
     """Puts the default model's file into the cache. Raises ModelError if it is another."""
-    if (digest := _once(_hashed, file)) != smollm2.SHA256:
+    if (digest := _digest(file)) != smollm2.SHA256:
         raise ModelError(
             f"{smollm2.FILE} has the SHA-256 {digest}; it must be {smollm2.SHA256}: fetch it again."
         )
@@ -131,9 +161,13 @@ def _kept(read: Callable[..., Any], _size: int, _time: int, *arguments: Any) -> 
 
 
 def _hashed(file: Path) -> str:
-    """Return the SHA-256."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    """Return the SHA-256. It is read in large parts: between two of them a thread waits for those
+    that import."""
+    digest, part = hashlib.sha256(), bytearray(_PART)
+    with file.open("rb", buffering=0) as opened:
+        while count := opened.readinto(part):
+            digest.update(memoryview(part)[:count])
+    return digest.hexdigest()
 
 
 def _cached(digest: str) -> Path:
@@ -218,6 +252,22 @@ def _describe(file: Path, folder: Path, name: str) -> None:
         if begins and "bos_token" not in template and tokenizer.bos_token not in template:
             tokenizer.chat_template = "{{ bos_token }}" + template
     tokenizer.save_pretrained(folder)
+    _save_plain(folder)
+
+
+def _save_plain(folder: Path) -> None:
+    """Write the tokenizer again, as the class of its architecture reads it, for the plain one: the
+    others keep lists of all tokens and merges in Python."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    tokenizer.save_pretrained(folder)
+    file, added = folder / "tokenizer_config.json", tokenizer.added_tokens_decoder
+    more = {
+        "tokenizer_class": PLAIN_TOKENIZER,
+        "added_tokens_decoder": {index: token.__getstate__() for index, token in added.items()},
+    }
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | more))
 
 
 def _divided_by(config: Any) -> int:

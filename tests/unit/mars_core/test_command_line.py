@@ -65,6 +65,19 @@ def test_in_a_log_every_stage_has_a_line_and_numbers_have_few(
     ]
 
 
+def test_bad_settings_are_refused_before_torch_is_imported_and_scipy_s_optimisers_never_are() -> (
+    None
+):
+    code = (
+        "import sys; from mars_playground.__main__ import main; from mars_playground import decoding;"
+        "print(main(['run', '--prompt', 'a', '--rule', 'nonsense']), 'torch' in sys.modules);"
+        "decoding._import_libraries(); from transformers.utils import is_scipy_available;"
+        "print('torch' in sys.modules, 'scipy.optimize' in sys.modules, is_scipy_available())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False", "True", "False", "True"]
+
+
 def test_loading_says_what_it_reads_with_its_size_and_compares_tokenizers_first(
     call: Call, models: str, tmp_path: Path
 ) -> None:
@@ -207,9 +220,8 @@ def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> 
     assert [parameters.get("theta") for _, parameters in rules[1:3]] == [0.8, 0.9]
     assert rules[3][1]["delta"] == 0.3
     code, _, err = call(f"run {models} --theta 0.8,0.9")
-    assert code == 2 and err.endswith(
-        "\nThe options name 2 rules or values; run takes 1, compare takes several.\n"
-    )
+    sentence = "The options name 2 rules or values; run takes 1, compare takes several.\n"
+    assert (code, err) == (2, sentence)
 
 
 @pytest.mark.parametrize("interrupted", ["warm_up", "start"])

@@ -3,6 +3,7 @@ cannot be used is one sentence."""
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zipfile
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedTokenizerFast, Qwen2Tokenizer
 
 from mars_core.decoder import is_fast
 from mars_core.models import (
@@ -28,12 +29,14 @@ from mars_core.models import (
 from mars_core.models.checks import remembered
 from mars_core.models.gguf import folder
 from mars_core.models.gguf.model import read_model
-from mars_core.models.source import SOURCE, parse_ref
+from mars_core.models.source import SOURCE, PlannedModel, parse_ref
+from mars_core.models.vocabulary import read_tokenizer
 from mars_core.text.prompting import encode
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Sampling
 from tests.folders import COMMIT, hub_snapshot, offline
 from tests.gguf_files import TOKENS, tiny_llama, write_gguf
 from tests.live_pairs import traced
+from tests.serving import until
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +125,40 @@ def test_what_is_refused_or_has_not_the_engines_layers_is_remembered_so(
     for _ in range(2):
         assert not is_fast(load(file).target)
         refused = None  # a second check would raise
+
+
+def test_a_tokenizer_is_that_of_the_architecture_without_its_lists(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf", architecture="qwen2")
+    described, ref = gguf.description(ModelRef(str(file)), lambda _: None)
+    plan = PlannedModel(ref, described, AutoConfig.from_pretrained(described), 0)
+    plain: Any = read_tokenizer(plan)
+    assert type(plain) is PreTrainedTokenizerFast and not hasattr(plain, "_merges")
+    lists: Any = Qwen2Tokenizer.from_pretrained(described)
+    assert plain.backend_tokenizer.to_str() == lists.backend_tokenizer.to_str()
+    assert plain("ab e\u0301").input_ids == lists("ab \u00e9").input_ids  # in normal form C
+    assert plain.special_tokens_map == lists.special_tokens_map
+    file = described / "tokenizer_config.json"  # as earlier versions wrote it
+    file.write_text(file.read_text().replace("PreTrainedTokenizerFast", "Qwen2Tokenizer"))
+    assert isinstance(read_tokenizer(plan), Qwen2Tokenizer)
+
+
+def test_a_file_is_hashed_once_ahead_of_its_description(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, hashed, missing = write_gguf(tmp_path / "tiny.gguf"), list[Path](), tmp_path / "no.gguf"
+    read = folder._hashed
+
+    def counted(file: Path) -> str:
+        hashed.append(file)
+        return read(file)
+
+    monkeypatch.setattr(folder, "_hashed", counted)
+    others = (None, ModelRef(smollm2.NAME), ModelRef("org/tiny/tiny.gguf"))
+    gguf.hash_ahead(*others, ModelRef(str(file)), ModelRef(str(missing)))
+    until(lambda: hashed)
+    _, ref = gguf.description(ModelRef(str(file)), lambda _: None)
+    assert hashed == [file]
+    assert ref.revision == f"local:{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
 
 
 def test_tokens_of_the_template_end_a_turn_and_bos_stands_once(tmp_path: Path) -> None:
