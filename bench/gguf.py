@@ -58,7 +58,7 @@ def started(command: Sequence[object], cache: Path) -> Start:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"It ended with {process.returncode}: {command}")
-    return Start(time.perf_counter() - begun, usage.ru_maxrss / 1e6)
+    return Start(time.perf_counter() - begun, 1024 * usage.ru_maxrss / 1e9)
 
 
 def starts(file: Path) -> Figures:
