@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 
 import torch
 import transformers
@@ -33,6 +34,7 @@ from mars_core.types import (
     RuleConfig,
     RunConfig,
     Sampling,
+    Trace,
 )
 
 _WARM_UP_TOKENS = 8
@@ -107,12 +109,16 @@ class Session:
         that cannot be encoded."""
         return len(encode(self.pair.tokenizer, prompt))
 
-    def configs(self, settings: Settings, served: RunConfig | None = None) -> tuple[RunConfig, ...]:
-        """Return the configuration of each lane; ``served``: that of a server's, where its answer
-        is there already. Raises ValueError."""
+    def configs(
+        self, settings: Settings, answers: Mapping[int, Trace] = MappingProxyType({})
+    ) -> tuple[RunConfig, ...]:
+        """Return the configuration of each lane; ``answers``: those of servers that are there
+        already, by lane. Raises ValueError."""
         spec = self.pair.spec
         return tuple(
-            (served or settings.served)
+            answers[number].config
+            if number in answers
+            else settings.served(lane)
             if lane.rule.name == SERVER
             else run_config(
                 self.pair,
@@ -126,7 +132,7 @@ class Session:
                 seed=settings.seed,
                 prefix=settings.prefix,
             )
-            for lane in settings.rules
+            for number, lane in enumerate(settings.rules)
         )
 
     def asked(self, settings: Settings, turns: Sequence[PromptConfig]) -> tuple[RunConfig, ...]:

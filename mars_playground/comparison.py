@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from display.format import number, plural, shorten
 from evaluation.conversation import follow_ups
 from evaluation.records.beside import answers_beside
-from evaluation.served.lane import checked_server
 from mars_core.jobs import Job, RecordedRun, execution_order, follow, servers_last
 from mars_core.models import ModelPool
 from mars_core.session import Session
@@ -149,8 +148,8 @@ def compare(
     """Run the strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
 
     ``rules``: texts such as ``mars`` and ``mars(theta=0.9)``, or ``RuleConfig("mars", {"theta":
-    0.9})``; one stands for a list of one. ``server`` adds a run of a server; the environment
-    variable MARS_SERVER_KEY holds its key. ``answers``: files with answers to the prompt that a
+    0.9})``; one stands for a list of one. ``server`` adds runs of servers; the environment
+    variable MARS_SERVER_KEY holds the key, of several servers ``URL=KEY`` of each. ``answers``: files with answers to the prompt that a
     server gave (JSON or captured streams), each a lane after the others. Models stay loaded for later calls. Raises ValueError
     with one sentence that names the setting, ModelError.
 
@@ -158,7 +157,6 @@ def compare(
         **settings
     """
     read = Settings(prompt=prompt, rules=rules, **settings)  # type: ignore[arg-type]
-    checked_server(read)
     lanes = (read_lane("strict"), *read.rules)
     chosen = replace(read, rules=lanes, device=device, dtype=dtype)
     beside = answers_beside(answers, chosen.prompt_config, len(lanes))
@@ -170,7 +168,7 @@ def _run(
     read: Callable[[Session], tuple[RunConfig, ...]],
     earlier: tuple[Comparison, ...] = (),
 ) -> Comparison:
-    pool = _models(settings.device, settings.dtype)
+    keys, pool = server_keys(settings, os.environ), _models(settings.device, settings.dtype)
     session = Session(pool.get(settings.spec()))
     configs = read(session)
     for config in configs:
@@ -178,7 +176,7 @@ def _run(
     order = servers_last(execution_order(len(configs)), configs)
     job = Job(session.pair.spec, configs, order)
     records: dict[int, RecordedRun] = {}
-    for event in all_runs(pool, job):
+    for event in all_runs(pool, job, keys):
         follow(records, event)
     traces = tuple(records[lane].trace() for lane in range(len(configs)))
     return Comparison(traces, job.order, settings, earlier)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evaluation.progress import show_progress
-from evaluation.served.lane import checked_server
+from evaluation.served.lane import server_keys
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow, servers_last
 from mars_core.lazy import imported
 from mars_core.margins import gap_ties, meaning
@@ -20,7 +21,17 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.models.gguf import fetch_default, hash_ahead
 from mars_core.settings.command_line import machine, read_settings, threshold_lines
 from mars_core.telemetry import beyond_head, counted_note, first_divergence
-from mars_core.types import ANSWER, UNKNOWN, Cause, RunConfig, ShiftKind, Status, Trace, value_text
+from mars_core.types import (
+    ANSWER,
+    SERVER,
+    UNKNOWN,
+    Cause,
+    RunConfig,
+    ShiftKind,
+    Status,
+    Trace,
+    value_text,
+)
 from mars_playground.output import report_bad_input, show
 
 if TYPE_CHECKING:
@@ -36,7 +47,7 @@ def main(options: Namespace) -> int:
             show(f"The default model is in {folder}.")
             return 0
         settings = read_settings(options)
-        checked_server(settings)
+        keys = server_keys(settings, os.environ)
         answers: Sequence[Trace] = ()
         if options.command == "compare" and options.answer:
             from evaluation.records.beside import answers_beside  # it brings the database along
@@ -54,7 +65,7 @@ def main(options: Namespace) -> int:
             session.check(config)
     except ValueError as error:  # ModelError is one
         return report_bad_input(error)
-    traces = _run_all(pool, session.pair.spec, configs)
+    traces = _run_all(pool, session.pair.spec, configs, keys)
     if traces:
         traces += answers if len(traces) == len(configs) else ()
         show(_document(traces, session.pair) if options.json else _report(traces, session.pair))
@@ -76,7 +87,9 @@ def _import_libraries() -> None:
     utils.logging.set_verbosity_error()
 
 
-def _run_all(pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig]) -> list[Trace]:
+def _run_all(
+    pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig], keys: Mapping[str, str]
+) -> list[Trace]:
     """Return the traces in the order of the configs, run in random order. Ctrl-C ends the current
     run and skips the rest."""
     order = servers_last(execution_order(len(configs)), configs)
@@ -85,7 +98,7 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig]) -> l
     from mars_playground.running import all_runs
 
     with suppress(KeyboardInterrupt):
-        for event in all_runs(pool, job):
+        for event in all_runs(pool, job, keys):
             follow(records, event)
             if isinstance(event, Wrote) and event.steps:
                 step = event.steps[-1].index + 1
@@ -195,10 +208,10 @@ def _ending(baseline: Trace, trace: Trace) -> str:
 
 
 def _label(config: RunConfig) -> str:
-    return " ".join(
-        [
-            config.rule.name,
-            *([config.environment[ANSWER]] if ANSWER in config.environment else []),
-            *(f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()),
-        ]
-    )
+    served = [config.target.name, config.environment[SERVER]] if config.served else []
+    words = [
+        config.rule.name,
+        *([config.environment[ANSWER]] if ANSWER in config.environment else served),
+        *(f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()),
+    ]
+    return " ".join(filter(None, words))

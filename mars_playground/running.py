@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 from evaluation.served.lane import with_servers
-from evaluation.served.request import KEY
 from mars_core.accelerators.perform import perform
 from mars_core.jobs import Job, JobEvent
 from mars_core.models import ModelPool
 
 
-def all_runs(pool: ModelPool, job: Job) -> Generator[JobEvent, None, None]:
-    """Yield the events of a job; a server is given the key of the environment."""
-    key = os.environ.get(KEY, "")
-    return with_servers(job, key, lambda own: perform(pool, own, lambda: False), lambda: False)
+def all_runs(pool: ModelPool, job: Job, keys: Mapping[str, str]) -> Generator[JobEvent, None, None]:
+    """Yield the events of a job; ``keys``: of servers."""
+    return with_servers(job, keys, lambda own: perform(pool, own, lambda: False), lambda: False)

@@ -41,7 +41,7 @@ def main(options: Namespace) -> int:
         if options.command == "check":
             from evaluation.lossless.command import check
 
-            return check(options, os.environ.get("MARS_SERVER_KEY", ""))
+            return check(options, os.environ)
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             return _COMMANDS[options.command](options, store)
     except (ValueError, StorageError, ServerError, OSError) as error:  # ModelError is a ValueError

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +18,7 @@ from evaluation.lossless.greedy import Greedy
 from evaluation.lossless.values import Finding, LosslessVerdict, limits, overall
 from evaluation.served.client import Client, with_model
 from evaluation.served.counters import Counters, counters_of
-from evaluation.served.server import Server
+from evaluation.served.server import Server, with_key
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 from mars_core.text.files import read_lines
 
@@ -40,7 +40,7 @@ DRAFTING = (  # asked too where there are fewer: answers that repeat themselves 
 STATUS = {LosslessVerdict.LOSSLESS: 0, LosslessVerdict.NOT_KNOWN: 2}  # else 1
 
 
-def check(options: Namespace, key: str) -> int:
+def check(options: Namespace, environment: Mapping[str, str]) -> int:
     """Write the page and return the exit status. Raises ValueError for bad options, ServerError for
     a server that does not answer."""
     for name, least, most in (
@@ -63,9 +63,11 @@ def check(options: Namespace, key: str) -> int:
         else (*BUNDLED_PROMPTS, *GENERAL_PROMPTS)
     )
     with ExitStack() as stack:
-        server = stack.enter_context(_client(options.server, options.server_model, key, "server"))
-        against = [options.against, options.against_model, key, "second server"]
-        other = stack.enter_context(_client(*against)) if options.against else None
+        server = stack.enter_context(
+            _client(environment, options.server, options.server_model, "server")
+        )
+        against = options.against, options.against_model, "second server"
+        other = stack.enter_context(_client(environment, *against)) if options.against else None
         servers = [client.server for client in (server, other) if client]
         sys.stdout.write(header(servers, options.reference, prompts, draws))
         sys.stdout.flush()
@@ -103,8 +105,9 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     return prompts
 
 
-def _client(url: str, model: str | None, key: str, role: str) -> Client:
-    return Client(with_model(Server(url, model or "", key, role=role)))
+def _client(environment: Mapping[str, str], url: str, model: str | None, role: str) -> Client:
+    server = Server(url, model or "", role=role)
+    return Client(with_model(with_key(environment, server)))
 
 
 def header(

@@ -13,8 +13,8 @@ from evaluation.plan.lane import BASELINE
 from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, with_model
-from evaluation.served.request import KEY, request_of
-from evaluation.served.server import Server, ServerDown, ServerError
+from evaluation.served.request import request_of
+from evaluation.served.server import Server, ServerDown, ServerError, with_key
 from evaluation.served.trace import answer_trace, failed_trace
 from evaluation.study.engine import config_of
 from mars_core.types import SERVER, RunConfig, Trace
@@ -27,7 +27,7 @@ _PLUGIN = re.compile(
 
 def find_server(environment: Mapping[str, str], url: str, model: str) -> tuple[str, str]:
     """Find the base URL of a server and its model, as ``with_model``."""
-    server = with_model(Server(url, model, environment.get(KEY, "")))
+    server = with_model(with_key(environment, Server(url, model)))
     return server.base, server.model
 
 
@@ -41,7 +41,7 @@ class ServedEngine:
         self.plugins: dict[str, str] = {}  # version of mars-vllm by URL
         self._down = 0
         for url in filter(None, (plan.served.url, plan.served.baseline_url)):
-            client = Client(Server(url, key=environment.get(KEY, "")))
+            client = Client(with_key(environment, Server(url)))
             self._clients[url] = self._stack.enter_context(client)
 
     def __enter__(self) -> Self:

@@ -4,19 +4,20 @@ lanes that are decoded here."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import MappingProxyType
 
 from evaluation.served.answer import Part
 from evaluation.served.client import Client
 from evaluation.served.counters import WHOLE, Counters, counters_of, counts_between
 from evaluation.served.counts import with_counts
 from evaluation.served.request import request_of
-from evaluation.served.server import Server, ServerError
+from evaluation.served.server import KEY, Server, ServerError, with_key
 from evaluation.served.trace import answer_trace, failed_trace, part_step
 from mars_core.jobs import Began, Ended, Job, JobEvent, Why, Wrote, reason_to_end
 from mars_core.settings import Settings
@@ -40,32 +41,47 @@ LOOK_S = 0.05  # between two looks at whether to stop
 LONGEST = 100  # characters of a token, on average, beyond which a server writes more than was asked
 
 
-def server_of(config: RunConfig, key: str = "") -> Server:
-    """Return the server of a run, which is asked once. Raises ValueError for its address, and for a
-    run that is a saved answer."""
+def server_of(config: RunConfig, keys: Mapping[str, str]) -> Server:
+    """Return the server of a run, which is asked once, with the key of its address. Raises
+    ValueError for its address or key, and for a run that is a saved answer."""
     if ANSWER in config.environment:
         raise ValueError("This lane is a saved answer, which is not asked for again.")
-    return Server(config.environment[SERVER], config.target.name, key, tries=1)
+    url = config.environment[SERVER]
+    return Server(url, config.target.name, keys.get(url, ""), tries=1)
 
 
-def checked_server(settings: Settings, key: str = "") -> Server | None:
-    """Return the server of a lane, if there is one. Raises ValueError for what it cannot be
-    asked."""
-    if SERVER not in [lane.rule.name for lane in settings.rules]:
-        return None
-    request_of(settings.served)
-    return server_of(settings.served, key)
+def checked_servers(
+    settings: Settings, keys: Mapping[str, str], answered: Collection[int] = ()
+) -> list[Server]:
+    """Return the servers of the lanes that are not ``answered`` yet. Raises ValueError for what
+    they cannot be asked."""
+    lanes = [lane for number, lane in enumerate(settings.rules) if number not in answered]
+    configs = [settings.served(lane) for lane in lanes if lane.rule.name == SERVER]
+    for config in configs:
+        request_of(config)
+    return [server_of(config, keys) for config in configs]
+
+
+def server_keys(settings: Settings, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of the environment, by address. Raises ValueError for what the servers
+    cannot be asked, and for a key that does not say which of them it is for."""
+    servers = checked_servers(settings, {})
+    key = environment.get(KEY, "")
+    if key and "://" not in key and len({each.base for each in servers}) > 1:
+        raise ValueError(f"{KEY} is one key, but several servers are asked; write URL=KEY of each.")
+    return {each.url: with_key(environment, each).key for each in servers}
 
 
 def with_servers(
     job: Job,
-    key: str,
+    keys: Mapping[str, str],
     here: Callable[[Job], Iterator[JobEvent]],
     stopped: Callable[[], bool],
-    answer: Trace | None = None,
+    answers: Mapping[int, Trace] = MappingProxyType({}),
 ) -> Generator[JobEvent, None, None]:
-    """Yield the events of a job: of the runs ``here`` first, then of those of servers, which are
-    given ``key``, and of the one that is the saved ``answer``. A cancelled run is the last."""
+    """Yield the events of a job: of the runs ``here`` first, then of those of servers, each of
+    which is given the key of its address, and of saved ``answers``, by run. A cancelled run is the
+    last."""
     why, event = partial(reason_to_end, stopped, time.monotonic() + job.seconds), None
     order = tuple(number for number in job.order if not job.configs[number].served)
     if order:
@@ -75,9 +91,9 @@ def with_servers(
     for number in job.order:
         cancelled = isinstance(event, Ended) and event.status is Status.CANCELLED
         if job.configs[number].served and not cancelled and not stopped():
-            request = _Request(number, job.configs[number], key, why, job.interval_s)
-            read = answer and job.configs[number] == answer.config
-            for event in _read(number, answer) if answer and read else request.events():
+            answer = answers.get(number)
+            request = _Request(number, job.configs[number], keys, why, job.interval_s)
+            for event in _read(number, answer) if answer else request.events():
                 yield event
 
 
@@ -92,7 +108,7 @@ class _Request:
 
     number: int
     config: RunConfig
-    key: str = field(repr=False)
+    keys: Mapping[str, str] = field(repr=False)
     why: Why
     interval_s: float
     _arrived: SimpleQueue[RunConfig | Part | Trace | Exception] = field(default_factory=SimpleQueue)
@@ -101,7 +117,7 @@ class _Request:
 
     def events(self) -> Generator[JobEvent, None, None]:
         """Yield Began, Wrote … and Ended; closed, it ends the request."""
-        with Client(server_of(self.config, self.key), connect_s=CONNECT_S) as client:
+        with Client(server_of(self.config, self.keys), connect_s=CONNECT_S) as client:
             Thread(target=self._wait, args=(client,), name="server", daemon=True).start()
             try:
                 yield from self._events()
@@ -128,7 +144,7 @@ class _Request:
             self._arrived.put(error)
 
     def _counters(self) -> Counters | None:
-        with Client(server_of(self.config, self.key), timeout_s=COUNTERS_S) as client:
+        with Client(server_of(self.config, self.keys), timeout_s=COUNTERS_S) as client:
             return counters_of(client)
 
     def _events(self) -> Generator[JobEvent, None, None]:

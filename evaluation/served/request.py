@@ -6,7 +6,6 @@ from typing import Any
 
 from mars_core.types import Processors, RunConfig
 
-KEY = "MARS_SERVER_KEY"  # of the environment
 _FIELDS = ("min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 
 

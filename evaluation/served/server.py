@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import httpx
 
+KEY = "MARS_SERVER_KEY"  # of the environment: a key, or URL=KEY for each of several servers
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 
 
@@ -56,3 +58,12 @@ class Server:
     def title(self) -> str:
         """The server in messages."""
         return f"The {self.role} {self.base}"
+
+
+def with_key(environment: Mapping[str, str], server: Server) -> Server:
+    """Return a server with its key, which is the only one or that of its address. Raises
+    ValueError."""
+    words = environment.get(KEY, "").split()
+    named = [word.partition("=") for word in words if "://" in word]
+    keys = {Server(url).base: key for url, _, key in named}
+    return replace(server, key=keys.get(server.base, "") if named else " ".join(words))

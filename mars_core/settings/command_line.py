@@ -164,7 +164,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         names = list(dict.fromkeys(options.rule or ["mars"]))
         if options.command == "compare":
             names = ["strict", *(name for name in names if name != "strict")]
-        values["rules"] = read_rules(names, options)
+        served = [lane for lane in Settings(**values).rules if lane.rule.name == SERVER]
+        values["rules"] = [*read_rules(names, options), *served]
     settings = Settings(**values)
     here = [lane for lane in settings.rules if lane.rule.name != SERVER]
     if options.command == "run" and len(here) > 1:

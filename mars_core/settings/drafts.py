@@ -35,6 +35,7 @@ from mars_core.types import (
 
 _RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
 AUTO = "auto"  # the drafter that the pair begins with
+SERVED = ("server", "server_model")  # fields of a lane that is a server
 _LONGEST_RULE = 1000  # characters, of several expressions
 
 
@@ -128,10 +129,12 @@ def named_drafter(text: str) -> tuple[str, str]:
 @dataclass(frozen=True, slots=True)
 class LaneSettings:
     """A rule with the parameters that were chosen. ``drafts``: settings of ``Drafts`` that are the
-    lane's own."""
+    lane's own. ``server``: the base URL of one that is a server, which no text of it has."""
 
     rule: RuleConfig
     drafts: Mapping[str, Any] = field(default_factory=dict)
+    server: str = ""
+    server_model: str = ""
 
     def config(self, spec: PairSpec) -> RuleConfig:
         """Return the rule, with the pair's θ where it has one that was not chosen."""
@@ -149,6 +152,13 @@ class LaneSettings:
         ]
         words += [f"{name}={known[name].text(value)}" for name, value in self.drafts.items()]
         return f"{self.rule.name}({','.join(words)})" if words else self.rule.name
+
+    @property
+    def plain(self) -> str | dict[str, str]:
+        """Return the lane as JSON has it."""
+        if not self.server:
+            return self.text
+        return {"rule": SERVER, "server": self.server, "server_model": self.server_model}
 
 
 EARLIER = {  # names of earlier addresses → those of now; a tree had three
@@ -176,8 +186,9 @@ def rule_named(name: object) -> Rule:
 
 
 def read_lane(value: object) -> LaneSettings:
-    """Read ``"mars(theta=0.9)"``, with the settings of its own drafts beside the parameters, or
-    ``{"rule": "mars", "parameters": {"theta": 0.9}}``. Raises ValueError."""
+    """Read ``"mars(theta=0.9)"``, with the settings of its own drafts beside the parameters,
+    ``{"rule": "mars", "parameters": {"theta": 0.9}}``, or ``{"rule": "server", "server": URL}``.
+    Raises ValueError."""
     if isinstance(value, LaneSettings):
         return value
     if isinstance(value, RuleConfig):
@@ -185,8 +196,9 @@ def read_lane(value: object) -> LaneSettings:
     elif not isinstance(value, Mapping):
         value = _rule_text(value)
     words = value.get("parameters") or {}
-    if value == {"rule": SERVER, "parameters": words} and not words:
-        return LaneSettings(RuleConfig(SERVER))
+    if not words and value.get("rule") == SERVER and {*value} <= {"rule", "parameters", *SERVED}:
+        told = (Text("").read(value.get(name, ""), name) for name in SERVED)
+        return LaneSettings(RuleConfig(SERVER), {}, *told)
     if not isinstance(words, Mapping) or set(value) - {"rule", "parameters"}:
         raise ValueError(f'A rule is {quoted(value)}; as an object it has "rule" and "parameters".')
     rule, known, words = rule_named(value.get("rule")), kinds(Drafts), renamed(words)
@@ -228,4 +240,4 @@ class LaneList(Words):
         return read_lane(value)
 
     def plain(self, value: Any) -> Any:
-        return [each.text for each in value]
+        return [each.plain for each in value]

@@ -12,7 +12,7 @@ from mars_core.rules import PLAIN
 from mars_core.settings.drafts import LaneSettings, drafts_of
 from mars_core.settings.setting import given
 from mars_core.settings.table import KINDS, OF_RUNS, Settings, value_in
-from mars_core.types import ANSWER, SERVER, ModelRef, RunConfig
+from mars_core.types import ANSWER, SERVER, ModelRef, RuleConfig, RunConfig
 
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
 
@@ -24,18 +24,17 @@ REPEATED = "Saved as run.json: mars compare --config run.json"
 
 def settings_of(configs: Sequence[RunConfig], catalog: Iterable[PairSpec] = CATALOG) -> Settings:
     """Return the settings of runs that differ in rules and drafters; what else they are is as in
-    the first that drafts; of a server beside them, its address and model."""
+    the first that drafts; of servers beside them, address and model."""
     configs = [each for each in configs if ANSWER not in each.environment] or configs
     here, base = _here(configs), first_drafting(configs)
     drafts, read = drafts_of(base.drafter), {name: value_in(base, name) for name in OF_RUNS}
     lanes = [
         LaneSettings(each.rule, {} if each.rule.name == PLAIN or own == drafts else own)
+        if each in here
+        else LaneSettings(RuleConfig(SERVER), {}, each.environment[SERVER], each.target.name)
         for each in configs
-        for own in [drafts if each not in here else drafts_of(each.drafter)]
+        for own in [drafts_of(each.drafter)]
     ]
-    for each in configs:
-        if each not in here:
-            read |= {"server": each.environment[SERVER], "server_model": each.target.name}
     return Settings(
         **drafts,
         **_models(here, base, catalog),

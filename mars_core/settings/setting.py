@@ -122,6 +122,7 @@ class Words(SettingKind):
     most: int = 1000
     longest: int = 100_000  # characters
     what: str = "texts"
+    least: int = 1  # characters
 
     type: ClassVar[Any] = list[str]
 
@@ -137,10 +138,10 @@ class Words(SettingKind):
         return [value] if isinstance(value, str) else value
 
     def item(self, value: Any, name: str) -> Any:
-        if not isinstance(value, str) or not 1 <= len(value) <= self.longest:
+        if not isinstance(value, str) or not self.least <= len(value) <= self.longest:
             raise ValueError(
-                f"A value of {name} is {quoted(value)}; it must be a text of 1 to {self.longest:,} "
-                "characters."
+                f"A value of {name} is {quoted(value)}; it must be a text of {self.least} to "
+                f"{self.longest:,} characters."
             )
         return value
 

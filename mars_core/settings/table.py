@@ -5,7 +5,7 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from mars_core import __version__
 from mars_core.drafting import DRAFTERS
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.numbers import quoted
-from mars_core.settings.drafts import Drafts, LaneList, LaneSettings, named_drafter
+from mars_core.settings.drafts import SERVED, Drafts, LaneList, LaneSettings, named_drafter
 from mars_core.settings.setting import (
     Biases,
     Flag,
@@ -111,23 +111,17 @@ class Settings(Drafts):
             "Hub id or folder of a classifier of the target's hidden states (default: the pair's)"
         ),
     )
-    server: str = setting(
-        "",
-        Text(
-            "base URL of an OpenAI-compatible server, which has a lane of its own",
+    server: tuple[str, ...] = setting(
+        (),
+        Words(
+            "base URL of an OpenAI-compatible server, which writes a lane",
             metavar="URL",
-            section="server",
-            title="Server",
+            least=0,
         ),
     )
-    server_model: str = setting(
-        "",
-        Text(
-            "its model (default: the only one it has)",
-            metavar="NAME",
-            section="server",
-            title="Model of the server",
-        ),
+    server_model: tuple[str, ...] = setting(
+        (),
+        Words("its model (default: the only one it has)", metavar="NAME", least=0),
     )
     temperature: float = setting(0.0, Number("0 is greedy", 0, 100, 0.1, section="run"))
     top_k: int = setting(
@@ -233,10 +227,26 @@ class Settings(Drafts):
     graphs: bool = setting(True, Flag("record steps as CUDA graphs, on CUDA", default=True))
 
     def __post_init__(self) -> None:
-        """Give a server that has no lane the last one."""
+        """Have address and model of every server in its lane, and nowhere else."""
         checked(self)
-        if self.server and SERVER not in [lane.rule.name for lane in self.rules]:
-            object.__setattr__(self, "rules", (*self.rules, LaneSettings(RuleConfig(SERVER))))
+        object.__setattr__(self, "rules", tuple(self._lanes()))
+        for name in SERVED:
+            object.__setattr__(self, name, ())
+
+    def _lanes(self) -> Iterator[LaneSettings]:
+        """Yield the lanes, of which those that are servers take ``server`` and ``server_model`` in
+        their order, the last one for all that follow. A server without a lane is after the others."""
+        servers, models = [*filter(None, self.server)], iter(self.server_model)
+        known = [lane.rule.name for lane in self.rules].count(SERVER)
+        added = [LaneSettings(RuleConfig(SERVER))] * (len(servers) - known)
+        urls, url, model = iter(servers), "", ""
+        for lane in (*self.rules, *added):
+            if lane.rule.name == SERVER:
+                url, model = next(urls, url), next(models, model)
+                own = url or lane.server, model or lane.server_model
+                yield LaneSettings(lane.rule, {}, *own)
+            else:
+                yield lane
 
     def spec(self, catalog: Sequence[PairSpec] = CATALOG) -> PairSpec:
         """Return the pair with its models. Raises ValueError, ModelError."""
@@ -273,23 +283,22 @@ class Settings(Drafts):
             self.prompt, self.system, self.chat, self.stop, (), self.thinking, self.structure
         )
 
-    @property
-    def served(self) -> RunConfig:
+    def served(self, lane: LaneSettings) -> RunConfig:
         """Return the run of a lane that is a server, which relaxes what it will. Raises
         ValueError."""
-        if not self.server:
+        if not lane.server:
             raise ValueError("server is empty; a lane that is a server takes its base URL.")
         if self.prefix:
             raise ValueError("prefix has token ids, which a server cannot be given.")
         return RunConfig(
             self.prompt_config,
-            ModelRef(self.server_model),
+            ModelRef(lane.server_model),
             DrafterConfig(SERVER, None, 0),
             RuleConfig(SERVER),
             replace(self, protect=()).sampling,
             self.max_new_tokens,
             self.seed,
-            {"app": __version__, SERVER: self.server},
+            {"app": __version__, SERVER: lane.server},
         )
 
     def of(self, lane: LaneSettings) -> Drafts:

@@ -68,6 +68,8 @@ RUN = {
     "mars check --server http://localhost:8000 --reference model.gguf": f"{FEW} --reference bundled/target",
     'mars compare --prompt "What is gravity?" --rule mars --server http://localhost:8000': "--pair bundled "
     "--max-new-tokens 8",
+    'mars compare --prompt "What is gravity?" --rule mars --server http://localhost:8000 --server http://localhost:8001': "--pair bundled "
+    "--max-new-tokens 8",
     'mars compare --prompt "What is gravity?" --rule mars --answer answer.json': "--pair bundled --max-new-tokens 4",
     "mars import /tmp/mars.jsonl": "",
     "mars export tokens tokens.parquet --rule mars --since 2026-11-01": "",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from evaluation.records.beside import pasted_answer
-from evaluation.served.lane import checked_server
+from evaluation.served.lane import checked_servers
 from mars_core.jobs import AcceleratorError
 from mars_core.models import ModelError, PairSpec
 from mars_core.numbers import quoted
@@ -77,28 +77,28 @@ def admit(services: Services, settings: Settings) -> PairSpec:
                 "The prompt is empty; type one, or take one of the examples under the box."
             )
         services.limits.check_prompt(settings.prompt, settings.system, *settings.stop)
-        check_server(services, settings)
+        check_servers(services, settings)
         return chosen_pair(services, settings)
 
 
-def with_answer(services: Services, settings: Settings, pasted: str) -> Services:
-    """Return the services with what a visitor pasted as the answer of the lane that is a server.
-    Raises ValueError."""
-    if not pasted.strip() or SERVER not in [lane.rule.name for lane in settings.rules]:
-        return services
-    if not services.asks_servers:
+def with_answers(services: Services, settings: Settings, pasted: Mapping[int, str]) -> Services:
+    """Return the services with what a visitor pasted, by lane, as the answers of those that are
+    servers. Raises ValueError."""
+    served = [number for number, lane in enumerate(settings.rules) if lane.rule.name == SERVER]
+    texts = {number: text for number in served if (text := pasted.get(number, "")).strip()}
+    if texts and not services.asks_servers:
         raise ValueError("This page takes no answers of servers.")
-    return replace(services, answer=pasted_answer(pasted, settings.prompt_config))
+    prompt = settings.prompt_config
+    answers = {number: pasted_answer(text, prompt) for number, text in texts.items()}
+    return replace(services, answers=answers)
 
 
-def check_server(services: Services, settings: Settings) -> None:
+def check_servers(services: Services, settings: Settings) -> None:
     """Raises ValueError for a server that this page does not ask."""
-    if services.answer:
-        return
-    server = checked_server(settings, services.server_key)
-    if server and (services.servers or services.public) and server.base not in services.servers:
-        known = " or ".join(services.servers) or "none"
-        raise ValueError(f"server is {quoted(settings.server)}; this page asks {known}.")
+    for server in checked_servers(settings, services.server_keys, services.answers):
+        if (services.servers or services.public) and server.base not in services.servers:
+            known = " or ".join(services.servers) or "none"
+            raise ValueError(f"server is {quoted(server.url)}; this page asks {known}.")
 
 
 def chosen_pair(services: Services, settings: Settings) -> PairSpec:

@@ -188,7 +188,7 @@ def _checked(
 def job_events(services: Services, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
     """Yield the events of a job: of the accelerator, and of the servers that it has."""
     here = partial(services.accelerator.run, stop=stop)
-    return with_servers(job, services.server_key, here, stop.requested, services.answer)
+    return with_servers(job, services.server_keys, here, stop.requested, services.answers)
 
 
 def _runs(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,8 +41,9 @@ class Services:
     limits: Limits = PRIVATE_LIMITS
     sign_in: bool = False  # visitors may sign in with Hugging Face
     servers: tuple[str, ...] = ()  # base URLs that may be asked; empty: all, in public mode none
-    server_key: str = field(default="", repr=False)  # of a visitor, for one request
-    answer: Trace | None = field(default=None, repr=False)  # that a visitor pasted, likewise
+    # of a visitor, for one request: keys of servers by address, and pasted answers by lane
+    server_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    answers: Mapping[int, Trace] = field(default_factory=dict, repr=False)
     retention_days: int | None = None  # after which runs are removed for good
     notice: str = ""  # what everybody should know: that runs are not stored, say
     visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from display.format import MISSING, displayable, plural
+from display.format import MISSING, displayable, plural, shorten
 from display.names import rule_label, rule_title, value_text
 from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN
@@ -39,16 +39,24 @@ def drafter_title(kind: str) -> str:
 
 
 def lane_label(config: RunConfig) -> str:
-    """Return the rule of a run with its parameters."""
-    return rule_label(config.rule.name, config.rule.parameters)
+    """Return the rule of a run with its parameters; of a server also its model."""
+    model = shorten(model_title(config.target.name), 60) if config.rule.name == SERVER else ""
+    return f"{rule_label(config.rule.name, config.rule.parameters)} {model}".strip()
 
 
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """Return the rules of the runs of one comparison with what else sets them apart: drafts of
-    their own, a given beginning."""
+    their own, a given beginning, addresses of several servers."""
     drafters = {each.drafter for each in configs if each.drafter.kind not in (PLAIN, SERVER)}
-    differ = len(drafters) > 1
-    extras = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
+    differ, servers = len(drafters) > 1, sum(config.served for config in configs)
+    extras = [
+        [f"continued at {len(config.prefix)}"]
+        if config.prefix
+        else [shorten(config.environment[SERVER], 80)]
+        if config.served and servers > 1
+        else []
+        for config in configs
+    ]
     return tuple(
         ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *extra])
         for config, extra in zip(configs, extras, strict=True)

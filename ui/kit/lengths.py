@@ -11,6 +11,8 @@ LONGEST, MOST = 4_000, 300  # characters of a text and values of a list that hav
 TEXTS: Mapping[str, int] = {
     PANEL: 4_000_000,
     "html": 4_000_000,
+    "compare-beside": 40_000_000,  # with a saved answer of each lane
+    "votes-beside": 40_000_000,
     "prompt": 1_000_000,
     "votes-prompt": 1_000_000,
     "follow-up-question": 1_000_000,

@@ -25,7 +25,7 @@ from mars_core.types import (
     Summary,
     Trace,
 )
-from ui.kit.labels import draft_length, exact_text, lane_label, run_names, setting
+from ui.kit.labels import draft_length, exact_text, lane_labels, run_names, setting
 from ui.kit.values import Check
 from ui.result.speed import SpeedRatio
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
@@ -107,14 +107,15 @@ def quantities_of(traces: Sequence[Trace]) -> tuple[RunQuantity, ...]:
 def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ReportTable:
     """Runs by lane; each after the first with its difference from the first. ``paces``: as
     ``verdict`` has them."""
-    first, names = traces[0], run_names([trace.config for trace in traces])
-    heads, others = [lane_label(first.config)], list(zip(names, traces, paces, strict=True))[1:]
-    for name, trace, _ in others:
-        heads += [lane_label(trace.config), f"{name} against {names[0]}"]
+    configs = [trace.config for trace in traces]
+    first, labels, names = traces[0], lane_labels(configs), run_names(configs)
+    heads, others = [labels[0]], list(zip(names, labels, traces, paces, strict=True))[1:]
+    for name, label, _, _ in others:
+        heads += [label, f"{name} against {names[0]}"]
     rows = []
     for each in quantities_of(traces):
         cells = [_name(each), TableCell(each.text(first))]
-        for _, trace, pace in others:
+        for *_, trace, pace in others:
             cells += [TableCell(each.text(trace)), _difference_cell(each, first, trace, pace)]
         rows.append(tuple(cells))
     return ReportTable(NUMBERS, tuple(map(Head, ("", *heads))), tuple(rows))

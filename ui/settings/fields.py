@@ -17,6 +17,7 @@ from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
 from mars_core.settings import CHAIN, KINDS, Settings
+from mars_core.settings.drafts import SERVED
 from mars_core.settings.setting import Flag, Number, SettingKind, Text, Words
 from mars_core.types import SERVER, DraftMode
 from ui.kit.labels import LANE_NAMES, drafter_title
@@ -30,7 +31,6 @@ from ui.settings.values import (
     SHARED,
     EnteredValues,
     as_text,
-    has_server,
     taken,
     tree_text,
 )
@@ -180,7 +180,6 @@ class Fields:
         custom = self.values.get("pair") == CUSTOM and CUSTOM in dict(self._pairs).values()
         own: dict[str, Any] = {
             **{name: {"visible": custom} for name in MODELS},
-            **{name: {"visible": has_server(self.values)} for name in ("server", "server_model")},
             "pair": {"choices": self._pairs},
             "drafter": {"choices": [(drafter_title(kind), kind) for kind in self.drafters]},
             "temperature": {"default": self.spec.temperature if self.spec else 1.0},
@@ -244,12 +243,14 @@ def lane(
     """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
     drafter of ``form`` or one of its own; a server has neither. ``rules``: that are offered."""
     served = values.get("rule") == SERVER
-    values = {"rule": SERVER} if served else values
+    own = {"rule", "answer", *SERVED} if served else values.keys()
+    values = {name: value for name, value in values.items() if name in own}
     id_ = f"{'votes-' if votes else ''}rule-{index}"
     fields = Fields(values, f"lane-{index}", form.spec)
     titles = [(rule_title(name), name) for name in rules]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     rule = fields.add("rule", "choice", label, DEFAULT_RULES[index], choices=titles)
+    fields.add("answer", "text", "")  # the browser's name of a saved one
     if not votes:
         # the rule "Target alone" drafts nothing
         kinds = [(drafter_title(each), each) for each in form.drafters[:-1]]
@@ -262,13 +263,15 @@ def lane(
     numbers = Fields(values, f"{id_}-parameter", form.spec)
     for parameter in RULES[rule].settable if rule in RULES else ():
         numbers.parameter(RULES[rule], parameter)
+    for name in SERVED if rule == SERVER else ():
+        numbers.add(name, "text", KINDS[name].heading(name), placeholder=KINDS[name].help)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
 
 
 def rule_html(name: str) -> str:
     """Return what the page says under the chooser: summary, formula, source and limits of a rule."""
     if name == SERVER:
-        return "<p>A server writes this lane; its address is above.</p>"
+        return "<p>A server writes this lane; asked at the address above.</p>"
     rule = RULES[name]
     limits = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
     if len(rule.modes) < len(DraftMode):

@@ -66,9 +66,8 @@ EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 SCRIPT = "\n".join(
     [asset("morph.js"), asset("wrong.js", "settings"), asset("settings.js", "settings")]
 )
-SERVER_FIELDS = """(...all) => [
-    ...all.slice(0, {}),
-    ...["key", "answer"].map((name) => document.querySelector("{}-" + name)?.value ?? ""),
+BESIDE = """(...all) => [
+    ...all.slice(0, {}), JSON.stringify(document.querySelector("#{} .mars-settings")?.beside?.() ?? []),
 ]"""
 MOST_CHANGES = 20  # that are read of an event
 LONGEST_NAME, LONGEST_SIZE = 255, 20  # characters of a file’s name, digits of its bytes
@@ -105,13 +104,13 @@ class SettingsPanel:
             apply_default_css=False,
             elem_id=f"{scope}-settings",
         )
-        # key and pasted answer of a server: no values, so that they are in no link and no record
-        self.beside = [gr.Textbox(visible=False) for _ in range(2)]
+        # keys and pasted answers of servers: no values, so that they are in no link and no record
+        self.beside = gr.Textbox(visible=False, elem_id=f"{scope}-beside")
 
-    def with_server(self, inputs: int) -> str:
+    def with_servers(self, inputs: int) -> str:
         """Return the JavaScript that gives an event of so many inputs also ``beside``, from the
-        fields of a server."""
-        return SERVER_FIELDS.format(inputs, f"#{self._scope}-settings .mars-server")
+        fields of servers."""
+        return BESIDE.format(inputs, self.component.elem_id)
 
     def value(self, entered: EnteredValues, *, drawn: bool = True) -> str:
         """Return what shows these values; fields without one have their defaults. ``drawn``: the

@@ -116,11 +116,15 @@ function update() {
     }
   mark();
   offer();
+  restore();
   keep(); // with `at`: what is asked for from here on does not undo what is changed meanwhile
   settle(newest);
 }
 
 box.addEventListener("input", ({ target }) => {
+  if (target.matches(".mars-server-key")) lock(target);
+  if (target.matches(".mars-server-answer")) answered(laneOf(target), target.value);
+  if (target.dataset.name === "server") restore();
   edited.set(keyOf(target), ++now);
   keep();
   if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
@@ -169,30 +173,53 @@ for (const type of ["dragover", "drop"])
       redraw(`dropped ${field.dataset.name} ${file.size} ${file.name}`, box);
   });
 
-// The key of a server, kept by the browser for that address alone: it is no value of the panel.
+// Keys of servers, kept by the browser, each for its address alone, and saved answers, pasted or of a file and forgotten with the
+// page: no values of the panel, which has of an answer only a name, that goes where its lane goes.
 const KEYS = "mars-server-keys";
-const address = () => box.querySelector('[data-name="server"]')?.value.trim();
-function unlock() {
-  const field = box.querySelector(".mars-server-key");
-  if (field) field.value = marsStorage.read(KEYS)?.[address()] || "";
+let unkept = {}; // where the browser keeps nothing
+const keys = () => marsStorage.read(KEYS) || unkept;
+const answers = {};
+function held(lane) {
+  const of = (name) => lane.querySelector(`[data-name="${name}"]`)?.value.trim() || "";
+  const address = of("server");
+  return { address, key: keys()[address] || "", answer: answers[of("answer")] || "" };
 }
-function lock(key) {
-  const { [address()]: _, ...others } = marsStorage.read(KEYS) || {};
-  marsStorage.write(KEYS, key ? { ...others, [address()]: key } : others);
+box.beside = () => [...box.querySelectorAll("[data-lane]")].map((lane) => Object.values(held(lane)));
+function restore() {
+  for (const lane of box.querySelectorAll("[data-lane]:has(.mars-server-key)")) {
+    const { address, ...wanted } = held(lane);
+    for (const [name, value] of Object.entries(wanted)) {
+      const field = lane.querySelector(`.mars-server-${name}`);
+      if (field.value !== value) field.value = value;
+      field.disabled = name === "key" && !address; // without an address no key is kept
+    }
+  }
 }
-
-// A saved answer, pasted or of a file: no value of the panel either, and forgotten with the page.
+function lock(field) {
+  const { address } = held(laneOf(field));
+  const { [address]: _, ...others } = keys();
+  const key = field.value.trim();
+  unkept = key ? { ...others, [address]: key } : others;
+  marsStorage.write(KEYS, unkept);
+  restore();
+}
+function answered(lane, text) {
+  const name = lane.querySelector('[data-name="answer"]');
+  name.value ||= Math.random();
+  answers[name.value] = text;
+  edited.set(keyOf(name), ++now);
+  keep();
+  restore();
+}
 const MOST_READ = 8 * 2 ** 20; // bytes: a file with more than may be pasted is refused, not cut
 async function paste(chosen) {
   const [file] = chosen.files;
-  if (file) box.querySelector(".mars-server-answer").value = await file.slice(0, MOST_READ).text();
+  if (file) answered(laneOf(chosen), await file.slice(0, MOST_READ).text());
   chosen.value = "";
 }
 
 box.addEventListener("change", ({ target }) => {
-  if (target.matches(".mars-server-key")) lock(target.value.trim());
   if (target.matches(".mars-server-file")) paste(target);
-  if (target.dataset.name === "server") unlock();
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
 });
@@ -215,5 +242,5 @@ box.addEventListener("click", ({ target }) => {
 if (CONSTANTS.panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);
 update();
-unlock();
+restore();
 setTimeout(look, SOON);

@@ -20,7 +20,7 @@ from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.settings import CHAIN, KINDS, Drafts, LaneSettings, Settings, read_lane, rule_named
-from mars_core.settings.drafts import EARLIER, renamed
+from mars_core.settings.drafts import EARLIER, SERVED, renamed
 from mars_core.settings.links import NAMES
 from mars_core.settings.recorded import first_drafting, settings_of
 from mars_core.settings.setting import Flag, Number, Protected, SettingKind, Words, kinds
@@ -88,9 +88,15 @@ def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
     return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
 
 
-def has_server(values: EnteredValues) -> bool:
-    """Return whether a lane is a server."""
-    return any(lane.get("rule") == SERVER for lane in lanes_of(values))
+def read_beside(value: object) -> tuple[dict[str, str], dict[int, str]]:
+    """Return the keys of servers by address, and the answers that were pasted by lane, from the
+    JSON that the browser sends; nothing if it is malformed."""
+    try:
+        lanes = [(str(url), str(key), str(answer)) for url, key, answer in json.loads(str(value))]
+    except (ValueError, TypeError, RecursionError):
+        lanes = []
+    answers = {lane: answer for lane, (_, _, answer) in enumerate(lanes)}
+    return {url: key for url, key, _ in lanes}, answers
 
 
 def applied(values: EnteredValues) -> dict[str, Any]:
@@ -111,8 +117,6 @@ def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -
     """Read the settings of Compare or Votes; ``names``: only of these fields, without lanes. Raises
     ValueError."""
     words = _words(values) | {"prompt": prompt}
-    if not has_server(values):
-        words |= {"server": "", "server_model": ""}
     if values.get("pair") != CUSTOM:
         words = {name: each for name, each in words.items() if name not in MODELS}
     elif not as_text(words.get("target")).strip():
@@ -132,7 +136,8 @@ def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -
 def read_lane_values(values: EnteredValues) -> LaneSettings:
     """Read a rule, with its drafts where they are not those of the form. Raises ValueError."""
     if values.get("rule") == SERVER:
-        return read_lane(SERVER)
+        told = {name: as_text(values.get(name)).strip() for name in SERVED}
+        return read_lane({"rule": SERVER} | told)
     rule = rule_named(values.get("rule"))
     words = {each.name: as_parameter(values.get(each.name)) for each in rule.settable}
     words = {name: each for name, each in words.items() if (name, each) != (WHERE.name, None)}
@@ -171,7 +176,8 @@ def read_link(words: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
             wrong.append(str(error))
     rules = words.get("rules")
     try:
-        lanes = [lane_values(read_lane(text)) for text in rules] if isinstance(rules, list) else []
+        known = rules if isinstance(rules, list) else []
+        lanes = [lane_values(read_lane(as_text(text))) for text in known]
         values |= {"lanes": lanes} if lanes else {}
     except ValueError as error:
         wrong.append(str(error))
@@ -190,7 +196,8 @@ def lane_values(lane: LaneSettings) -> dict[str, Any]:
     values: dict[str, Any] = {"rule": lane.rule.name, **lane.rule.parameters}
     for name, value in lane.drafts.items():
         values |= field_value(name, value)
-    return values
+    told = {name: getattr(lane, name) for name in SERVED if lane.rule.name == SERVER}
+    return values | told
 
 
 def field_value(name: str, value: Any) -> dict[str, Any]:

@@ -74,6 +74,10 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (  # setting, value, sentence
     ("rules", "mars(theta=1,theta=1)", "each parameter can have one value."),
     ("rules", "lucky", "The rule is 'lucky'; it must be one of none, strict,"),
     ("rules", {"rule": "mars", "k": 5}, 'as an object it has "rule" and "parameters".'),
+    ("rules", {"rule": "server", "url": "x"}, 'as an object it has "rule" and "parameters".'),
+    ("rules", {"rule": "server", "server": 7}, "server is 7; it must be text."),
+    ("server", 7, "server is 7; it must be a list of at most 1,000 texts."),
+    ("server_model", [7], "A value of server_model is 7; it must be a text of 0 to 100,000"),
     ("rules", [7], "A rule is 7; write it like"),
     ("rules", "mars(theta=0.9", "A rule is 'mars(theta=0.9'; write it like"),
     ("rules", "mars(gap=1)", "Rule mars has no parameter gap; its parameters: theta"),
@@ -152,6 +156,46 @@ def test_settings_are_read_as_they_are_written() -> None:
             value = getattr(settings, name)
             text = kind.text(value) if value is not None else ""
             assert not text or kind.read(text, name) == value
+
+
+A, B = "http://a:8000", "https://b.example/v1"
+TWO = {"server": [A, B], "server_model": ["x", "y"]}
+
+
+def test_servers_are_lanes_however_they_are_said(tmp_path: Path) -> None:
+    """Also as files of earlier versions say them: one server, whose lane need not be named."""
+    first = {"rule": "server", "server": A, "server_model": "x"}
+    lanes = ["strict", first, first | {"server": B, "server_model": "y"}]
+    settings = Settings(rules=["strict"], **TWO)  # type: ignore[arg-type]
+    assert plain(settings) == {"rules": lanes} and Settings(**plain(settings)) == settings
+    assert Settings(rules=["strict", "server", "server"], **TWO) == settings  # type: ignore[arg-type]
+    assert [lane.text for lane in settings.rules] == ["strict", "server", "server"]
+
+    def told(*words: str, **values: Any) -> list[tuple[str, str, str]]:
+        file = tmp_path / "settings.json"
+        file.write_text(json.dumps({"prompt": "x"} | values), "utf-8")
+        parser = ArgumentParser()
+        add_commands(parser.add_subparsers(dest="command"))
+        options = parser.parse_args(["compare", "--config", str(file), *words])
+        rules = read_settings(options).rules
+        return [(each.rule.name, each.server, each.server_model) for each in rules]
+
+    strict, mars, at_a, at_b = (
+        *(("strict", "", ""), ("mars", "", "")),
+        *(("server", A, "x"), ("server", B, "y")),
+    )
+    options = [f"--{name.replace('_', '-')}={each}" for name in TWO for each in TWO[name]]
+    assert told(*options) == [strict, mars, at_a, at_b]
+    assert told(rules=lanes) == [strict, at_a, at_b]
+    assert told("--rule=mars", rules=lanes) == [strict, mars, at_a, at_b]
+    assert told(f"--server={B}", "--server-model=y", rules=lanes) == [strict, at_b, at_b]
+    assert told(server=A, server_model="x") == [strict, mars, at_a]
+    assert told(server="", server_model="") == [strict, mars]
+    earlier = {"server": A, "server_model": "x"}
+    assert told(rules=["server", "strict", "server"], **earlier) == [at_a, strict, at_a]
+    assert told(f"--server={A}", f"--server={B}", "--server-model=", "--server-model=y") == [
+        *(strict, mars, ("server", A, ""), at_b)
+    ]
 
 
 def test_what_a_lane_does_not_say_is_as_for_all_and_another_drafter_has_another_tree() -> None:

@@ -22,16 +22,23 @@ from evaluation.served.answer import Answer
 from evaluation.served.trace import answer_trace
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.links import address_words
-from mars_core.types import ANSWER, SERVER, UNKNOWN, Outcome, Status
+from mars_core.types import ANSWER, SERVER, UNKNOWN, ModelRef, Outcome, Status
 from tests.panels import read_panel
 from tests.streaming_server import Streaming, chunk, position, stream_events
 from tests.unit.evaluation.records.examples import SPECULATIVE
 from tests.unit.evaluation.served.test_client import CONFIG
 from tests.unit.ui.helpers import FORM, latest, run_comparison, strip_text
-from ui.jobs.admission import JobError, with_answer
+from ui.jobs.admission import JobError, with_answers
 from ui.jobs.services import Services
+from ui.kit.labels import lane_labels
 from ui.result.result import Strip, headlines
-from ui.settings.values import read_link, read_settings, settings_values, stored_settings
+from ui.settings.values import (
+    read_beside,
+    read_link,
+    read_settings,
+    settings_values,
+    stored_settings,
+)
 from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import measure_time, run_follow_up
@@ -56,8 +63,9 @@ def server() -> Iterator[Streaming]:
         yield serving
 
 
-def form(server: str, **changed: Any) -> Settings:
-    return replace(FORM, rules=(*FORM.rules, read_lane(SERVER)), server=server, **changed)
+def form(*servers: str, model: str = "", **changed: Any) -> Settings:
+    lanes = [{"rule": SERVER, "server": url, "server_model": model} for url in servers]
+    return replace(FORM, rules=(*FORM.rules, *map(read_lane, lanes)), **changed)
 
 
 def views_of(services: Services, settings: Settings) -> list[Any]:
@@ -135,7 +143,7 @@ def test_what_is_read_again_is_what_was_shown(services: Services, server: Stream
     assert continuation_config(traces, ContinuationRequest(theta=0.5)).rule.name == "mars"
     again = stored_settings(latest(services.store), services.catalog)
     assert [lane.text for lane in again.rules] == ["strict", "mars(theta=0.2)", "server"]
-    assert (again.server, again.server_model) == (server.url, "only")
+    assert (again.rules[2].server, again.rules[2].server_model) == (server.url, "only")
     values = settings_values(again)
     assert read_settings(values, again.prompt) == again
     words = address_words(again)
@@ -143,8 +151,66 @@ def test_what_is_read_again_is_what_was_shown(services: Services, server: Stream
     assert read_link({"server": server.url, "rules": ["server"]})[0].get("server") is None
 
 
+def test_two_servers_stream_are_named_and_stored_with_their_addresses_and_given_their_keys(
+    services: Services, server: Streaming
+) -> None:
+    """Also asked a follow-up; a key of an address that is not asked goes nowhere."""
+    with stream_events(chunk("A"), chunk(" hen"), chunk("", finish="stop")) as other:
+        keys = {server.url: KEY, other.url: "sk-other", "http://127.0.0.1:9": "sk-nobody"}
+        keyed = replace(services, server_keys=keys)
+        end = views_of(keyed, form(server.url, other.url))[-1]
+        texts = ["".join(row.text for row in lane.rows) for lane in end.lanes[2:]]
+        assert texts == ["".join(WORDS), "A hen"]
+        names = [f"Served model only, {each.url}" for each in (server, other)]
+        assert [lane.title for lane in end.lanes[2:]] == names
+        assert end.details and [head.text for head in end.details.table.heads][4::2] == names
+        stored = latest(services.store)
+        configs = [run.trace.config for run in stored.runs[2:]]
+        assert [each.environment[SERVER] for each in configs] == [server.url, other.url]
+        again = stored_settings(stored, services.catalog)
+        assert [lane.server for lane in again.rules] == ["", "", server.url, other.url]
+        assert read_settings(settings_values(again), again.prompt) == again
+        shown = DisplayedComparison(stored.id, FORM.spec(), (0, 1, 2, 3))
+        list(run_follow_up(keyed, shown, "And then?", "own", "visitor"))
+        assert {each[1] for each in server.requests} == {f"Bearer {KEY}"}
+        assert {each[1] for each in other.requests} == {"Bearer sk-other"}
+        del keys[other.url]  # its address is on the page no longer
+        asked = len(other.requests)
+        list(measure_time(replace(keyed, server_keys=keys), shown, "visitor"))
+        assert {each[1] for each in other.requests[asked:]} == {""}
+    named = replace(configs[0], target=ModelRef("/models/owner/name"))
+    assert lane_labels([stored.runs[0].trace.config, named])[1] == "Served model owner/name"
+
+
+def test_one_server_is_asked_while_another_lane_is_a_saved_answer(
+    services: Services, server: Streaming
+) -> None:
+    settings = form("", server.url)
+    answering = with_answers(services, settings, {2: to_json(ANSWERED), 3: ""})
+    assert strip_text(views_of(answering, settings)[-1])[0] == "done"
+    configs = [run.trace.config for run in latest(services.store).runs[2:]]
+    assert [each.environment.get(ANSWER) for each in configs] == ["pasted", None]
+    assert {path for path, *_ in server.requests} == {
+        "/v1/models",
+        "/v1/chat/completions",
+        "/metrics",
+    }
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [None, "", "[", "{}", "7", "[7]", '["ab"]', "[[1, 2]]", "[" * 100_000, "[[[], {}, null]]"],
+)
+def test_what_a_browser_sends_beside_the_values_is_read_or_nothing(sent: str | None) -> None:
+    keys, answers = read_beside(sent)
+    assert len(keys) == len(answers) <= 1
+    assert read_beside(to_json([["", "", "x"], ["http://a", KEY, ""]])) == (
+        *({"": "", "http://a": KEY}, {0: "x", 1: ""}),
+    )
+
+
 def test_a_server_that_fails_leaves_the_other_lanes(services: Services) -> None:
-    frames = views_of(services, form("http://127.0.0.1:9", server_model="m"))
+    frames = views_of(services, form("http://127.0.0.1:9", model="m"))
     statuses = [run.trace.status for run in latest(services.store).runs]
     assert statuses == [Status.COMPLETED, Status.COMPLETED, Status.FAILED]
     assert "did not answer (ConnectError)" in frames[-1].lanes[2].note
@@ -179,6 +245,8 @@ def test_a_public_page_asks_only_whom_it_may(
     public = replace(services, public=True, servers=allowed)
     state, said = strip_text(views_of(public, form(asks))[-1])
     assert state == "failed" and sentence in said
+    state, said = strip_text(views_of(public, form(*allowed, asks))[-1])  # beside one that it may
+    assert state == "failed" and sentence in said
     assert public.asks_servers is bool(allowed)
 
 
@@ -203,7 +271,7 @@ ANSWERED = {
 
 def test_a_pasted_answer_is_a_lane_and_asks_nobody(services: Services) -> None:
     settings = form("")
-    answering = with_answer(services, settings, to_json(ANSWERED))
+    answering = with_answers(services, settings, {2: to_json(ANSWERED)})
     frames = views_of(answering, settings)
     assert strip_text(frames[-1])[0] == "done"
     lane = frames[-1].lanes[2]
@@ -237,12 +305,12 @@ def test_a_pasted_answer_is_a_lane_and_asks_nobody(services: Services) -> None:
 )
 def test_what_is_no_answer_is_one_sentence(services: Services, pasted: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)) as raised:
-        with_answer(services, form(""), pasted)
+        with_answers(services, form(""), {2: pasted})
     assert len(str(raised.value)) < 300
-    assert with_answer(services, FORM, pasted) is services  # no lane is a server
+    assert not with_answers(services, FORM, {1: pasted}).answers  # no lane is a server
     public = replace(services, public=True)
     with pytest.raises(ValueError, match="This page takes no answers of servers"):
-        with_answer(public, form(""), to_json(ANSWERED))
+        with_answers(public, form(""), {2: to_json(ANSWERED)})
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -269,14 +337,14 @@ def test_the_key_is_in_nothing_that_is_stored_shown_or_logged(
     compare = next(
         each.fn
         for each in page.fns.values()
-        if {*tab.prompt_panel.panel.beside, tab.prompt_panel.prompt} <= {*each.inputs}
+        if {tab.prompt_panel.panel.beside, tab.prompt_panel.prompt} <= {*each.inputs}
     )
     request = cast(gr.Request, SimpleNamespace(session_hash="s", headers={}, cookies={}))
     seen = []
     for url in (server.url, "http://127.0.0.1:9"):
         value = to_json({"values": settings_values(form(url))})
         assert compare is not None
-        seen += list(compare(request, FORM.prompt, value, f" {KEY} ", ""))
+        seen += list(compare(request, FORM.prompt, value, to_json([["", "", ""], [url, KEY, ""]])))
     assert {each[1] for each in server.requests} == {f"Bearer {KEY}"}
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert latest(services.store).runs[2].trace.config.served and b"Once" in files

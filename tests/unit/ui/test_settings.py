@@ -476,8 +476,7 @@ def test_every_tab_that_plans_runs_has_the_fields_of_the_table_and_processors_ar
     html = fields_of(tab(services).panel, {})
     names = {each.attributes.get("data-name") for each in html.every}
     declared = {name for name, kind in KINDS.items() if kind.section}
-    served = {"server", "server_model"}  # of a lane, on Compare alone
-    left = {PromptPanel: set[str](), QualityTab: served, VotesTab: served | {"repeats"}}
+    left = {PromptPanel: set[str](), QualityTab: set[str](), VotesTab: {"repeats"}}
     assert declared - names <= left[tab]
     folded = [each for each in html.all("details") if each.all("summary")[0].text[:4] == "More"]
     inside = {each.attributes.get("data-name") for part in folded for each in part.every}

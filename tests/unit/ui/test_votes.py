@@ -104,7 +104,7 @@ def test_a_server_answers_a_round_like_a_rule(
 ) -> None:
     settings = replace(FORM, rules=(read_lane(SERVER), read_lane("strict")))
     with stream_events(chunk("A"), chunk(" fox"), chunk("", finish="stop")) as server:
-        *before, end = frames(services, rounds, replace(settings, server=server.url))
+        *before, end = frames(services, rounds, replace(settings, server=(server.url,)))
     assert end.view.state == "asking" and "A fox" in end.view.texts
     sent = "".join(frame.strip.html() for frame in (*before, end)) + end.view.html()
     assert server.url not in sent and "server" not in sent.lower()

@@ -143,7 +143,8 @@ class Lanes:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return lane_labels(self.configs)
+        ended = {column: trace.config for column, trace in self.traces.items()}
+        return lane_labels([ended.get(at, config) for at, config in enumerate(self.configs)])
 
     def _open(self, event: Ready) -> Frame:
         batch, self.first = event.batch, len(self.traces)

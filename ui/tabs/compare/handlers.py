@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 def run_comparison(services: Services, settings: Settings, visitor: str) -> Iterator[Frame]:
     """Run the lanes one after the other and say what came of it. Raises JobError."""
-    lanes, answer = Lanes(admit(services, settings)), services.answer
+    lanes = Lanes(admit(services, settings))
     yield from _compared(
         services,
         settings,
         visitor,
         lanes,
-        lambda it: it.configs(settings, answer.config if answer else None),
+        lambda it: it.configs(settings, services.answers),
         (),
     )
 

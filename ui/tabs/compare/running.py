@@ -8,7 +8,7 @@ the lanes."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import gradio as gr
 
 from mars_core.numbers import number_of
-from ui.jobs.admission import errors_as_frames, job_errors, with_answer
+from ui.jobs.admission import errors_as_frames, job_errors, with_answers
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
@@ -25,10 +25,10 @@ from ui.public.latest import Latest
 from ui.result.details import Details
 from ui.settings.values import (
     MOST_LANES,
-    as_text,
     lane_with_theta,
     lanes_of,
     parse,
+    read_beside,
     read_settings,
 )
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
@@ -56,11 +56,11 @@ MEANWHILE = 0.5
 @dataclass
 class Running(CompareParts):
     """``ended``: details by page, until the event after the last frame. ``last_request``: the nonce of the
-    latest request by page; ``pasted``: of one request, the saved answer of a server's lane."""
+    latest request by page; ``pasted``: of one request, the saved answers of lanes that are servers."""
 
     ended: Latest[Details] = field(default_factory=partial(Latest[Details], MOST_ENDED))
     last_request: Latest[float] = field(default_factory=partial(Latest[float], MOST_REQUESTS))
-    pasted: str = field(default="", repr=False)
+    pasted: Mapping[int, str] = field(default_factory=dict, repr=False)
 
     def wire(self) -> None:
         prompt_panel, panel, continuation = (
@@ -99,8 +99,8 @@ class Running(CompareParts):
         changed: Sequence[Any] = (),
         trigger_mode: str = "once",
     ) -> None:
-        """``handler``, a method, at the event ``when``, with the key of a server as its services
-        have it and the answer that was pasted. It waits for its turn itself, and says what broke it
+        """``handler``, a method, at the event ``when``, with the keys of servers as its services
+        have them and the answers that were pasted. It waits for its turn itself, and says what broke it
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
@@ -108,16 +108,17 @@ class Running(CompareParts):
         streamed += [view.turns, view.counterfactual]
 
         def keyed(request: gr.Request, *values: Any) -> Iterator[Updates]:
-            *rest, key, pasted = values
-            services = replace(self.services, server_key=as_text(key).strip())
-            own = replace(self, services=services, pasted=as_text(pasted))
+            *rest, beside = values
+            keys, pasted = read_beside(beside)
+            services = replace(self.services, server_keys=keys)
+            own = replace(self, services=services, pasted=pasted)
             yield from handler(own, request, *rest)
 
         running = when(
             keyed,
-            [*inputs, *prompt_panel.panel.beside],
+            [*inputs, prompt_panel.panel.beside],
             streamed,
-            js=prompt_panel.panel.with_server(len(inputs)),
+            js=prompt_panel.panel.with_servers(len(inputs)),
             trigger_mode=trigger_mode,
             **COMPUTES,
             **QUEUED,
@@ -140,7 +141,7 @@ class Running(CompareParts):
         def frames(services: Services) -> Iterator[Frame]:
             with job_errors(services):
                 settings = read_settings(values, prompt)
-                answering = with_answer(services, settings, self.pasted)
+                answering = with_answers(services, settings, self.pasted)
             yield from run_comparison(answering, settings, services.key)
 
         yield from self.frames(request, frames, request_json(prompt, values))

@@ -137,8 +137,7 @@ def write_answers(
     spec, writing = admit(services, settings), _Writing()
 
     def read(session: Session) -> Iterable[Batch]:
-        answer = services.answer
-        configs = session.configs(settings, answer.config if answer else None)
+        configs = session.configs(settings, services.answers)
         names = list(map(lane_label, configs))
         if len(set(names)) != 2:
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")

@@ -11,7 +11,7 @@ from functools import partial
 import gradio as gr
 
 from storage import Choice, StorageError
-from ui.jobs.admission import errors_as_frames, job_errors, with_answer
+from ui.jobs.admission import errors_as_frames, job_errors, with_answers
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.jobs.stop_button import StopButton
@@ -29,7 +29,7 @@ from ui.result.view import RunPair
 from ui.settings.fields import Fields, lane
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import EnteredValues, as_text, parse, read_settings, seeded
+from ui.settings.values import EnteredValues, parse, read_beside, read_settings, seeded
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, tally_html, tally_now
 
@@ -108,9 +108,9 @@ class VotesTab:
         outputs = [self.strip, *round_, self.name, self.tally]
         running = pressed.then(
             self.on_write,
-            [self.prompt, self.panel.component, *self.panel.beside],
+            [self.prompt, self.panel.component, self.panel.beside],
             outputs,
-            js=self.panel.with_server(2),
+            js=self.panel.with_servers(2),
             **COMPUTES,
             **QUEUED,
         )
@@ -145,23 +145,19 @@ class VotesTab:
         }
 
     def on_write(
-        self, prompt: str | None, value: str | None, key: str, pasted: str, request: gr.Request
+        self, prompt: str | None, value: str | None, beside: str, request: gr.Request
     ) -> Iterator[Updates]:
-        updates = self._updates(request, prompt, parse(value), as_text(key), as_text(pasted))
+        updates = self._updates(request, prompt, parse(value), beside)
         yield from errors_as_frames(updates, self.broken, "votes")
 
     def _updates(
-        self,
-        request: gr.Request,
-        prompt: str | None,
-        values: EnteredValues,
-        key: str,
-        pasted: str,
+        self, request: gr.Request, prompt: str | None, values: EnteredValues, beside: str
     ) -> Iterator[Updates]:
-        services = replace(self.services.for_visitor(request), server_key=key.strip())
+        keys, pasted = read_beside(beside)
+        services = replace(self.services.for_visitor(request), server_keys=keys)
         with job_errors(services):
             settings = read_settings(values, prompt)
-            services = with_answer(services, settings, pasted)
+            services = with_answers(services, settings, pasted)
         for frame in write_answers(services, self.rounds, settings, self.stop.visitor(request)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:

@@ -12,13 +12,15 @@ from dataclasses import replace
 import pytest
 
 import mars_playground as mars
-from evaluation.served.lane import LONGEST, checked_server, with_servers
+from evaluation.served.lane import LONGEST, checked_servers, with_servers
+from evaluation.served.server import KEY, Server, with_key
 from mars_core.jobs import Began, Job, JobEvent, RecordedRun, Wrote, follow
 from mars_core.models import BUNDLED_PAIR
 from mars_core.settings import Settings
 from mars_core.settings.recorded import documents
 from mars_core.telemetry import counted_note, first_divergence
-from mars_core.types import UNKNOWN, Cause, Outcome, Status, StopReason, Trace
+from mars_core.types import UNKNOWN, Cause, Outcome, RunConfig, Status, StopReason, Trace
+from mars_playground.__main__ import main
 from storage import RunStore
 from tests.served_server import Serving
 from tests.streaming_server import chunk, position, stream_events
@@ -29,9 +31,14 @@ PROMPT = "Tell me a story about Mia and a lantern."
 def asked(
     url: str, stopped: Callable[[], bool] = lambda: False, key: str = "", **settings: object
 ) -> Iterator[JobEvent]:
-    config = Settings(prompt=PROMPT, server=url, **settings).served  # type: ignore[arg-type]
-    none = pytest.fail
-    return with_servers(Job(BUNDLED_PAIR, (config,), (0,), interval_s=0), key, none, stopped)
+    config = config_of(url, **settings)
+    job = Job(BUNDLED_PAIR, (config,), (0,), interval_s=0)
+    return with_servers(job, {url: key}, pytest.fail, stopped)
+
+
+def config_of(url: str, **settings: object) -> RunConfig:
+    asked = Settings(prompt=PROMPT, server=(url,), **settings)  # type: ignore[arg-type]
+    return asked.served(asked.rules[0])
 
 
 def run_of(events: Iterator[JobEvent]) -> Trace:
@@ -64,7 +71,51 @@ def test_a_server_beside_strict_is_one_comparison(serving: Serving, tmp_path: ob
     configs = [trace.config for trace in compared.traces]
     again = Settings(**documents(configs)[0])  # these settings repeat it
     assert [lane.text for lane in again.rules] == ["strict", "none", "server"]
-    assert (again.server, again.server_model) == (serving.url, "bundled")
+    assert (again.rules[2].server, again.rules[2].server_model) == (serving.url, "bundled")
+
+
+def test_every_server_is_a_lane_of_its_own_and_is_given_its_own_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--pair=bundled", "--max-new-tokens=4", f"--prompt={PROMPT}", "--server-model=m"]
+    with (
+        stream_events(*ANSWER) as one,
+        stream_events(*ANSWER) as other,
+        stream_events(*ANSWER) as third,
+    ):
+        monkeypatch.setenv(KEY, f"{one.url}=sk-one {other.url}=sk=other==")
+        servers = [one.url.removesuffix("/v1"), other.url]
+        compared = mars.compare(PROMPT, rules="none", pair="bundled", server=servers)
+        *_, first, second = compared.traces
+        assert (first.text, second.text) == ("Mia sat", "Mia sat") and len(compared.texts) == 4
+        assert [f"Served model only, {url}" for url in servers] == [*compared.texts][2:]
+        assert main(["compare", *few, f"--server={other.url}", f"--server={third.url}"]) == 0
+        out, _ = capsys.readouterr()
+        assert f"── server m {other.url} ──\nMia sat\n" in out and third.url in out
+        assert {each[1] for each in one.requests} == {"Bearer sk-one"}
+        assert {each[1] for each in other.requests} == {"Bearer sk=other=="}
+        assert {each[1] for each in third.requests} == {""}
+        asked = len(third.requests)
+        monkeypatch.setenv(KEY, "sk-one")  # whose it is nobody says
+        assert main(["compare", *few, f"--server={one.url}", f"--server={third.url}"]) == 2
+        assert "write URL=KEY of each" in capsys.readouterr().err
+        assert len(third.requests) == asked
+
+
+@pytest.mark.parametrize(
+    ("environment", "url", "key"),
+    [
+        ("", "http://a", ""),
+        ("sk-1", "http://a", "sk-1"),
+        ("http://a/=sk-1", "http://a/v1", "sk-1"),
+        ("http://a=sk-1 http://a:8000=sk-2", "http://a:8000", "sk-2"),
+        ("http://a=sk-1", "http://a.example", ""),
+        ("http://a=sk-1", "https://a", ""),
+        ("http://a=sk-1 sk-2", "http://b", ""),
+    ],
+)
+def test_a_key_of_the_environment_is_for_its_address(environment: str, url: str, key: str) -> None:
+    assert with_key({KEY: environment}, Server(url)).key == key
 
 
 ANSWER = (
@@ -153,9 +204,8 @@ def test_a_run_that_is_stopped_or_abandoned_ends_its_request() -> None:
     assert trace.text == "Mia" and trace.summary.new_tokens == 1
     assert trace.summary.steps == UNKNOWN and math.isnan(trace.summary.tau)
     with stream_events(holds=True) as server:  # and one whose job has no time left
-        config = Settings(prompt=PROMPT, server=server.url).served
-        job = Job(BUNDLED_PAIR, (config,), (0,), seconds=0.0)
-        trace = run_of(with_servers(job, "", pytest.fail, lambda: False))
+        job = Job(BUNDLED_PAIR, (config_of(server.url),), (0,), seconds=0.0)
+        trace = run_of(with_servers(job, {}, pytest.fail, lambda: False))
     assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.DEADLINE)
 
 
@@ -209,7 +259,7 @@ def test_what_no_server_can_be_asked_is_refused_before_anything_runs(
 ) -> None:
     values: dict[str, object] = {"prompt": PROMPT, "server": "http://host", **settings}
     with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
-        checked_server(Settings(**values))  # type: ignore[arg-type]
+        checked_servers(Settings(**values), {})  # type: ignore[arg-type]
     assert "sk-1" not in str(raised.value)
 
 
