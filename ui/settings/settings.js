@@ -184,7 +184,8 @@ function held(lane) {
   const address = of("server");
   return { address, key: keys()[address] || "", answer: answers[of("answer")] || "" };
 }
-box.beside = () => [...box.querySelectorAll("[data-lane]")].map((lane) => Object.values(held(lane)));
+box.beside = () =>
+  [...box.querySelectorAll("[data-lane]")].map((lane) => Object.values(held(lane)));
 function restore() {
   for (const lane of box.querySelectorAll("[data-lane]:has(.mars-server-key)")) {
     const { address, ...wanted } = held(lane);

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from display.format import about
+from display.names import rule_label
 from mars_core.jobs import Wrote
 from mars_core.settings import Settings
 from mars_core.types import Status, StopReason, Trace
@@ -25,7 +26,6 @@ from ui.jobs.admission import admit
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
-from ui.kit.labels import lane_label
 from ui.public.latest import Latest
 from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
@@ -138,7 +138,7 @@ def write_answers(
 
     def read(session: Session) -> Iterable[Batch]:
         configs = session.configs(settings, services.answers)
-        names = list(map(lane_label, configs))
+        names = [rule_label(each.rule.name, each.rule.parameters) for each in configs]
         if len(set(names)) != 2:
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
         return [Batch(configs, services.rounds(configs, 1), source=Source.VOTE)]
