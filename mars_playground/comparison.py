@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from display.format import number, plural, shorten
 from evaluation.conversation import follow_ups
 from evaluation.records.beside import answers_beside
+from evaluation.served.lane import server_keys
 from mars_core.jobs import Job, RecordedRun, execution_order, follow, servers_last
 from mars_core.models import ModelPool
 from mars_core.session import Session
