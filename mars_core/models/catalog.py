@@ -200,7 +200,7 @@ CATALOG: tuple[PairSpec, ...] = (
         head=_shipped(SMOLLM2_HEAD),
         drafter="eagle3",
         k=3,
-        tree=None,  # in 4 bits up to four rows cost little more than one
+        tree=None,  # a pass over a tree costs a CPU more than it gains
         temperature=0.0,
         theta=Theta(
             0.97,
