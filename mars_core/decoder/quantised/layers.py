@@ -81,7 +81,7 @@ class CompiledLayers:
         if layer not in self._layers:
             self._layers[layer] = self._structure(core, layer, norm, window)
         if self._step is None or self._step.layout is not self._store.layout:
-            self._step = _Step.of(self._store.layout)
+            self._step = _Step.of(self._store.layout, self._store.entries[layer].shape[1])
         _done(
             self._library.mars_layer(
                 self._layers[layer],
@@ -163,8 +163,12 @@ class _Step(NamedTuple):
     threads: int
 
     @staticmethod
-    def of(layout: PassLayout) -> _Step:
+    def of(layout: PassLayout, length: int) -> _Step:
+        """Read a layout. Raises IndexError for a position outside of a cache of ``length``: C would
+        write there."""
         assert layout.trail is not None, "of a step"
+        if max(int(each.max()) for each in (layout.entries, layout.positions)) >= length:
+            raise IndexError(f"A step writes beyond the {length} positions of the cache.")
         roots, bases, places = layout.trail
         held = [
             each.contiguous() for each in (layout.positions, layout.entries, roots, bases, places)

@@ -113,6 +113,14 @@ def test_a_step_is_near_that_of_plain_layers_and_a_row_is_the_same_in_every_pass
 
 
 @torch.inference_mode()
+def test_nothing_is_written_beyond_the_cache() -> None:
+    cache = open_cache(fast_model("llama", head_dim=48), CacheSize(20, 4, KERNELS))
+    with pytest.raises(IndexError, match="beyond the 24 positions"):
+        cache.forward(random_ids(3), 22)
+    cache.forward(random_ids(3), 21)
+
+
+@torch.inference_mode()
 def test_a_head_of_8_bits_drafts_as_by_its_plain_layer() -> None:
     """A tree of two levels, and its path as a chain."""
     target = tiny_model("llama", **WIDTHS)
