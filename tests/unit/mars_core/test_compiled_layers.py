@@ -22,11 +22,13 @@ from mars_core.decoder.packing import quantise
 from mars_core.decoder.positions import Rows
 from mars_core.decoder.quantised.layers import CompiledLayers
 from mars_core.decoder.quantised.library import lacks_products
-from mars_core.eagle3.cache import HeadCache, prepare_head
+from mars_core.decoder.quantised.weights import in_eight_bits
+from mars_core.eagle3.cache import prepare_head
 from mars_core.models.checks.exactness import find_shapes, try_kernels
 from mars_core.verification import ancestors
 from tests import eagle_heads
 from tests.checkpoints import random_ids, tiny_model
+from tests.kernel_passes import DEPTHS, PARENTS, PATH, head_outputs
 
 pytestmark = pytest.mark.skipif(bool(lacks_products()), reason=lacks_products())
 # Every input of a product is rounded to 16 bits, so that a last place of difference before it
@@ -39,12 +41,6 @@ WIDTHS: dict[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 256,
 }
-# A tree, and a path of it: nodes 0, 2, 4 and 5.
-PARENTS, DEPTHS, PATH = (
-    torch.tensor([0, 0, 2, 2, 4]),
-    torch.tensor([0, 1, 1, 2, 2, 3]),
-    [0, 2, 4, 5],
-)
 PARTIAL = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"head_dim": 48}),
@@ -128,21 +124,20 @@ def test_a_head_of_8_bits_drafts_as_by_its_plain_layer() -> None:
     config = eagle_heads.tiny_config(target.config, feature_layers=(0, 1, 1), **options)
     head = eagle_heads.random_head(config, target)
     prepare_head(head, quantised=True)
-    plain, cache = (HeadCache(head, CacheSize(40, 20, shapes)) for shapes in (ANY_SHAPE, KERNELS))
+    hidden = torch.randn(12, 96, generator=torch.Generator().manual_seed(0))
+    cache, plain, outputs = head_outputs(head, hidden)
     assert isinstance(cache._fused, CompiledLayers)
-    ids, hidden = random_ids(12), torch.randn(12, 96, generator=torch.Generator().manual_seed(0))
-    drafted, root = random_ids(4, seed=2)[None], Rows.one(11)
-    identity, outputs = torch.eye(2).bool()[None], []
-    for each in (plain, cache):
-        each.read(ids[:8], hidden[:8])
-        last = each.extend(ids[None, 8:11], hidden[None, 8:11], Rows.one(8))
-        level = each.draft(drafted[:, :2], hidden[None, :2], root, 0, identity)
-        sees = torch.cat((identity[:, [1, 1]], identity), -1)  # both follow the second node
-        below = each.draft(drafted[:, 2:], hidden[None, 2:4], root, 1, sees)
-        outputs.append(torch.cat((last, level, below), 1))
-    assert (outputs[0] - outputs[1]).abs().max() < NEAR * outputs[0].std()
-    chain = cache.extend(drafted[:, [1, 2]], hidden[None, [1, 2]], root)
-    assert torch.equal(chain, outputs[1][:, [4, 5]])
+    assert (plain - outputs).abs().max() < NEAR * plain.std()
+
+
+@torch.inference_mode()
+def test_a_weight_in_8_bits_is_the_weight_within_half_a_step() -> None:
+    """Of a group of columns of zeros too."""
+    weight = torch.randn(37, 96, generator=torch.Generator().manual_seed(0))
+    weight[5, 32:64] = 0
+    steps = weight.view(37, 3, 32).abs().amax(-1) / 127
+    error = (in_eight_bits(weight).at(torch.arange(37)) - weight).view(37, 3, 32).abs().amax(-1)
+    assert (error <= 0.6 * steps).all()  # a scale is rounded to float16
 
 
 @torch.inference_mode()

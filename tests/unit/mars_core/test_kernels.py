@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mars_core.decoder import ANY_SHAPE, KERNELS, CacheSize, is_fast, open_cache, prepare
 from mars_core.decoder.layer import Norm
 from mars_core.decoder.positions import Rows
-from mars_core.eagle3.cache import HeadCache, prepare_head
+from mars_core.eagle3.cache import prepare_head
 from mars_core.models import ModelPool, Pair, PairSpec, custom_pair
 from mars_core.models.checks.exactness import try_kernels
 from mars_core.models.idle import Engines
@@ -28,6 +28,7 @@ from tests import eagle_heads
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model, tiny_tokenizer
 from tests.eagle_heads import save_head
 from tests.interpreted import compiled, interpreted
+from tests.kernel_passes import DEPTHS, PARENTS, PATH, head_outputs
 from tests.live_pairs import config_for, disturbed, traced
 from tests.replay import replayed
 from tests.unit.mars_core.test_exact import numbers
@@ -39,12 +40,6 @@ DUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 HALF, BRAIN, FULL = torch.float16, torch.bfloat16, torch.float32
 # Largest difference of logits with a standard deviation of about 1.
 NEAR = {HALF: 0.02, BRAIN: 0.15, FULL: 1e-4}
-# A tree, and a path of it: nodes 0, 2, 4 and 5.
-PARENTS, DEPTHS, PATH = (
-    torch.tensor([0, 0, 2, 2, 4]),
-    torch.tensor([0, 1, 1, 2, 2, 3]),
-    [0, 2, 4, 5],
-)
 TINY: dict[str, Any] = dict(
     num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=160
 )
@@ -183,20 +178,9 @@ def test_a_head_drafts_as_by_its_plain_layer(options: dict[str, Any]) -> None:
     config = eagle_heads.tiny_config(target.config, feature_layers=(0, 1, 1), **options)
     head = eagle_heads.random_head(config, target).to(HALF)
     prepare_head(head)
-    plain, cache = (HeadCache(head, CacheSize(40, 20, shapes)) for shapes in (ANY_SHAPE, KERNELS))
-    ids, hidden = random_ids(12), torch.randn(12, 32, generator=torch.Generator().manual_seed(0))
-    hidden, drafted, root = hidden.to(HALF), random_ids(4, seed=2)[None], Rows.one(11)
-    identity, outputs = torch.eye(2).bool()[None], []
-    for each in (plain, cache):
-        each.read(ids[:8], hidden[:8])
-        last = each.extend(ids[None, 8:11], hidden[None, 8:11], Rows.one(8))
-        level = each.draft(drafted[:, :2], hidden[None, :2], root, 0, identity)
-        sees = torch.cat((identity[:, [1, 1]], identity), -1)  # both follow the second node
-        below = each.draft(drafted[:, 2:], hidden[None, 2:4], root, 1, sees)
-        outputs.append(torch.cat((last, level, below), 1))
-    assert (outputs[0] - outputs[1]).abs().max() < NEAR[HALF]
-    chain = cache.extend(drafted[:, [1, 2]], hidden[None, [1, 2]], root)
-    assert torch.equal(chain, outputs[1][:, [4, 5]])
+    hidden = torch.randn(12, 32, generator=torch.Generator().manual_seed(0)).to(HALF)
+    _, plain, outputs = head_outputs(head, hidden)
+    assert (plain - outputs).abs().max() < NEAR[HALF]
 
 
 @pytest.fixture(scope="module")
