@@ -41,6 +41,16 @@ ALWAYS Vector exponential(Vector x) {
     return y * (Vector)((__builtin_convertvector(n, Whole) + 127) << 23);
 }
 
+/* The sums of the lanes of 8 vectors, in one order -> ``to`` [8]. */
+ALWAYS void totals(const Vector *x, float *to) {
+    __m256 half[8];
+    for (int n = 0; n < 8; n++) half[n] = folded(x[n]);
+    for (int n = 0; n < 4; n++) half[n] = _mm256_hadd_ps(half[2 * n], half[2 * n + 1]);
+    for (int n = 0; n < 2; n++) half[n] = _mm256_hadd_ps(half[2 * n], half[2 * n + 1]);
+    __m256 low = _mm256_permute2f128_ps(half[0], half[1], 0x20), high = _mm256_permute2f128_ps(half[0], half[1], 0x31);
+    _mm256_storeu_ps(to, _mm256_add_ps(low, high));
+}
+
 /* x [size] normed -> y, which may be x. */
 ALWAYS void normed(const float *x, Norm by, const float *gain, long size, float *y) {
     Vector squares = {0};
@@ -79,24 +89,33 @@ ALWAYS void weighed(int vectors, const float *weights, const int64_t *entries, l
     for (int v = 0; v < vectors; v++) put(to + v * LANES, sum[v] * factor);
 }
 
-/* What a query head of a row attends to -> ``to`` [d]. ``scores`` and ``entries`` have room for all positions. */
+/* What a query head of a row attends to -> ``to`` [d]. ``scores`` and ``entries`` have room for all
+   positions and up to the next multiple of LANES. */
 static void attend(const Layer *of, const Pass *pass, long row, long head, const float *query, float *scores,
                    int64_t *entries, float *to) {
     long size = of->size, last = pass->positions[row], root = pass->roots[row], base = pass->bases[row];
     long first = of->window && last >= of->window ? last - of->window + 1 : 0, count = last + 1 - first;
     long key = head / (of->queries / of->keys);
     const float *keys = of->cache + key * of->length * size, *values = keys + of->keys * of->length * size;
-    float most = -INFINITY;
     for (long j = 0; j < count; j++) {
         long at = first + j;
         entries[j] = base + (at < root ? at : root + pass->places[row * pass->ahead + at - root]);
-        Vector sum = {0};
-        for (long i = 0; i < size; i += LANES) sum += load(query + i) * load(keys + entries[j] * size + i);
-        scores[j] = total(sum) * of->scale;
-        most = scores[j] > most ? scores[j] : most;
     }
+    for (long j = count; j % LANES; j++) entries[j] = entries[0];
+    for (long j = 0; j < count; j += 8) {
+        Vector sums[8] = {0};
+        for (long i = 0; i < size; i += LANES) {
+            Vector part = load(query + i) * of->scale;
+#pragma GCC unroll 8
+            for (int n = 0; n < 8; n++) sums[n] += part * load(keys + entries[j + n] * size + i);
+        }
+        totals(sums, scores + j);
+    }
+    for (long j = count; j % LANES; j++) scores[j] = scores[0];
+    Vector tops = load(scores), sum = {0};
+    for (long j = LANES; j < count; j += LANES) tops = chosen(load(scores + j) > tops, load(scores + j), tops);
+    float most = largest(tops);
     for (long j = count; j % LANES; j++) scores[j] = most - 200;
-    Vector sum = {0};
     for (long j = 0; j < count; j += LANES) {
         Vector weights = exponential(load(scores + j) - most);
         put(scores + j, weights);

@@ -64,6 +64,7 @@ REDUCED(whole_total, int32_t, Whole, a + b)
 REDUCED(largest, float, Vector, a > b ? a : b)
 REDUCED(any, int32_t, Whole, a | b)
 
+/* ``folded``: the lower half of the lanes plus the upper one. */
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 typedef __m512i Integers; /* 16 of 32 bits, or 32 of 16 */
 typedef __m512 Floats;
@@ -87,6 +88,10 @@ ALWAYS Floats floats(Integers x, float factor) { return _mm512_mul_ps(_mm512_cvt
 ALWAYS Floats scaled(float factor, Floats x, Floats to) { return _mm512_fmadd_ps(_mm512_set1_ps(factor), x, to); }
 ALWAYS Floats added(Floats x, Floats y, Floats to) { return _mm512_fmadd_ps(x, y, to); }
 ALWAYS void store(float *at, Floats x) { _mm512_storeu_ps(at, x); }
+ALWAYS __m256 folded(Vector x) {
+    Floats upper = _mm512_shuffle_f32x4((Floats)x, (Floats)x, 0xee);
+    return _mm256_add_ps(_mm512_castps512_ps256((Floats)x), _mm512_castps512_ps256(upper));
+}
 #else
 typedef struct { __m256i a, b; } Integers;
 typedef struct { __m256 a, b; } Floats;
@@ -124,6 +129,11 @@ ALWAYS Floats scaled(float factor, Floats x, Floats to) {
     return added((Floats){_mm256_set1_ps(factor), _mm256_set1_ps(factor)}, x, to);
 }
 ALWAYS void store(float *at, Floats x) { _mm256_storeu_ps(at, x.a), _mm256_storeu_ps(at + 8, x.b); }
+ALWAYS __m256 folded(Vector x) {
+    Floats halves;
+    memcpy(&halves, &x, sizeof x);
+    return _mm256_add_ps(halves.a, halves.b);
+}
 #endif
 
 ALWAYS long levels_size(int bits, int group) { return COLUMNS * group * bits / 8; }
