@@ -350,32 +350,24 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
 @pytest.mark.parametrize(
     ("changes", "fragments"),
     [
-        ({"fc.weight": None}, "lack fc.weight [32, 96]"),
-        ({"d2t": None}, f"lack d2t … of {DRAFT} ids … being {VOCABULARY}"),
-        (
-            {"layers.1.mlp.up_proj.weight": torch.ones(1)},
-            "a tensor layers.1.mlp.up_proj.weight [1]",
-        ),
-        ({"model.norm.weight": torch.ones(32)}, "model.norm.weight … mean the same"),
-        ({"norm.weight": torch.ones(16)}, "norm.weight of the shape [16], not [32]"),
+        ({"fc.weight": None}, "lack fc.weight"),
+        ({"d2t": None}, f"lack d2t for {DRAFT} ids of the target's {VOCABULARY}"),
+        ({"lm_head.weight": None}, f"lack lm_head.weight [{DRAFT}, 32] … target has none"),
+        ({"layers.1.mlp.up_proj.weight": torch.ones(1)}, "have layers.1.mlp.up_proj.weight"),
+        ({"model.norm.weight": torch.ones(32)}, "have norm.weight twice"),
+        ({"norm.weight": torch.ones(16)}, "size mismatch for norm.weight … [16] … [32]"),
         (
             {"norm.weight": torch.full((32,), torch.nan)},
-            "norm.weight … not finite as torch.float32",
+            "in norm.weight … not finite as torch.float32",
         ),
-        ({"d2t": torch.zeros(DRAFT)}, "d2t as torch.float32, not as integers"),
+        ({"norm.weight": torch.ones(32, dtype=torch.int8)}, "norm.weight … no floating point"),
+        ({"d2t": torch.zeros(DRAFT)}, f"d2t as torch.float32 [{DRAFT}], not {DRAFT} integers"),
+        ({"d2t": torch.full((DRAFT,), 70)}, f"ids of the target beyond 0 to {VOCABULARY - 1}"),
         (
-            {"d2t": torch.full((DRAFT,), 70)},
-            f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to",
+            {"d2t": torch.tensor([3, 0, 1, *[5] * 37])},
+            "one id of the target for two of the draft's",
         ),
-        ({"d2t": torch.tensor([3, 0, 1, *[5] * 37])}, "target's id 3 for draft ids 0 and 2"),
-        (
-            {"t2d": torch.ones(VOCABULARY, dtype=torch.bool)},
-            f"in t2d {VOCABULARY} ids … in d2t {DRAFT}",
-        ),
-        (
-            {"t2d": torch.arange(VOCABULARY) < DRAFT, "d2t": torch.ones(DRAFT, dtype=torch.long)},
-            "target's id 40 for draft id 39, but t2d does not mark it",
-        ),
+        ({"t2d": torch.ones(VOCABULARY, dtype=torch.bool)}, "mark in t2d other ids"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(
