@@ -27,10 +27,6 @@ from mars_core.models.errors import ModelError
 from mars_core.models.source import weight_files
 
 _LAYER = ("midlayer.", "layers.0.")  # EAGLE's and speculators' names for the only layer
-_OLD_NAMES = {
-    f"aux_norm_{level}.weight": f"fc_norm.{i}.weight"
-    for i, level in enumerate(("low", "mid", "high"))
-}
 # Optional although attention_bias is set: EAGLE's code has none, Qwen2 has no output bias.
 _BIASES = ("q_proj.bias", "k_proj.bias", "v_proj.bias", "o_proj.bias")
 _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight", "d2t", "t2d"
@@ -79,7 +75,7 @@ def _stored(folder: Path, head: Eagle3Head, name: str) -> dict[str, Tensor]:
     """Read the tensors, from the names of either family, with or without ``model.``, by parameter;
     and t2d. Pickles are not copied into memory where they can be mapped."""
     known = {alias: parameter for parameter in head.state_dict() for alias in aliases(parameter)}
-    known |= {_MARKS: _MARKS, **{old: new for old, new in _OLD_NAMES.items() if new in known}}
+    known[_MARKS] = _MARKS
     stored = dict[str, Tensor]()
     for path in weight_files(folder, name, pickles=True):
         part = load_file(path) if path.suffix == ".safetensors" else _unpickled(path, name)

@@ -272,16 +272,6 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
         torch.testing.assert_close(actual, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
 
 
-@torch.inference_mode()
-@pytest.mark.parametrize("kind", [PackedLinear, PlainLinear])
-def test_product_is_that_of_the_plain_layer(kind: Any) -> None:
-    plain, x, other = nn.Linear(48, 33), torch.randn(2, 1, 300, 48), torch.randn(2, 1, 300, 33)
-    layer = kind(plain.weight, plain.bias)
-    torch.testing.assert_close(layer(x), plain(x), atol=1e-5, rtol=1e-5)
-    added = layer.added(x, other.clone())
-    torch.testing.assert_close(added, other + plain(x), atol=1e-5, rtol=1e-5)
-
-
 def test_only_plain_layers_in_a_dtype_of_the_processor_are_packed_and_counts_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
