@@ -202,12 +202,9 @@ IDS = "eagle_aux_hidden_state_layer_ids"
     ("family", "nested", "flat", "feature_layers"),
     [
         ("eagle", None, None, (2, 4, 5)),
-        ("eagle", [2, 6], None, (2, 6)),
         ("eagle", None, [0, 3], (0, 3)),
         ("eagle", [1, 3, 4], None, (2, 4, 5)),  # outputs of layers
         ("eagle", [6, 2, 2], None, (6, 2, 2)),  # in the order of the file
-        ("speculators", None, None, (2, 4, 5)),
-        ("speculators", None, [1, 3, 4], (2, 4, 5)),
         ("speculators", None, [1, 6], (1, 6)),
     ],
 )

@@ -86,6 +86,15 @@ def test_every_set_of_places_is_equally_likely() -> None:
     assert chi_square < 27.9  # 9 degrees of freedom, p = 0.001
 
 
+def test_bits_go_on_where_the_text_is() -> None:
+    values = {"relaxed": 30, "of": 200, "draw": 7}
+    first = [int(lot(values, number)) % 2 for number in range(200)]
+    assert sum(first) == 30
+    for passed in range(0, 200, 9):
+        bits = int(lot(values, passed))
+        assert [bits >> at & 1 for at in range(53)] == (first + [0] * 53)[passed : passed + 53]
+
+
 @pytest.mark.parametrize(("name", "temperature"), CASES)
 def test_the_placebo_of_a_run_counts_what_it_relaxed_and_what_might_have_been(
     pair: Pair, name: str, temperature: float
