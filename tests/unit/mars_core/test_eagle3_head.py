@@ -2,17 +2,16 @@
 culprit; and the head, as decoding runs it, computes what the papers' code computes: compared with
 the published equations, written a second time.
 
-``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint
-and plain operations, one position at a time (EAGLE ``cnets.py``; speculators for the norms that
+``Straight`` shares nothing with mars_core.eagle3: it takes the tensors and the JSON of a checkpoint,
+transformers' rotary positions and plain operations, one position at a time (EAGLE ``cnets.py``; speculators for the norms that
 EAGLE's heads do not have).
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import LlamaConfig, PreTrainedModel
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
 
 from mars_core.decoder import CacheSize
 from mars_core.decoder.positions import Rows
@@ -447,7 +447,10 @@ PREFIX = 9  # entries with the target's features
 class Straight:
     """One draft, step by step: keys and values are lists, one [heads, head_dim] an entry."""
 
-    def __init__(self, folder: Path, embedding: Tensor, family: Family) -> None:
+    def __init__(
+        self, folder: Path, embedding: Tensor, family: Family, config: LlamaConfig
+    ) -> None:
+        self.rotary = LlamaRotaryEmbedding(config)
         raw = json.loads((folder / "config.json").read_text())
         self.raw, self.c = raw, raw.get("transformer_layer_config", raw)
         self.w = {"embed_tokens.weight": embedding, **load_file(folder / "model.safetensors")}
@@ -463,36 +466,20 @@ class Straight:
         return self.layer(name) @ x + (self.w[f"{self.prefix}{name}.bias"] if biased else 0)
 
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight
+        return torch.nn.functional.rms_norm(x, weight.shape, weight, self.c["rms_norm_eps"])
 
     def fuse(self, feature_layers: list[Tensor]) -> Tensor:
         x = torch.cat(feature_layers)
         if self.raw.get("norm_before_fc"):
             x = self.norm(x, self.w["input_norm.weight"])
         if self.raw.get("fc_norm"):
-            width = len(feature_layers[0])
-            parts = [x[i * width : (i + 1) * width] for i in range(len(feature_layers))]
-            x = torch.cat(
-                [self.norm(part, self.w[f"fc_norm.{i}.weight"]) for i, part in enumerate(parts)]
-            )
+            parts = enumerate(x.view(len(feature_layers), -1))
+            x = torch.cat([self.norm(part, self.w[f"fc_norm.{i}.weight"]) for i, part in parts])
         return self.w["fc.weight"] @ x
 
     def rotate(self, x: Tensor, position: int) -> Tensor:
-        """Pairs (i, i + d/2) turn by position · θ^(−2i/d), slowed down where so configured."""
-        rope = self.c.get("rope_parameters") or {
-            "rope_theta": self.c["rope_theta"],
-            **(self.c["rope_scaling"] or {}),
-        }
-        half = x.shape[-1] // 2
-        out = x.clone()
-        for i in range(half):
-            turn = rope["rope_theta"] ** (-i / half)
-            if (form := rope.get("rope_type", "default")) != "default":
-                turn = slowed(turn, rope) if form == "llama3" else turn / rope["factor"]
-            cos, sin = math.cos(position * turn), math.sin(position * turn)
-            out[:, i] = x[:, i] * cos - x[:, i + half] * sin
-            out[:, i + half] = x[:, i + half] * cos + x[:, i] * sin
-        return out
+        cos, sin = self.rotary(x, torch.tensor([[position]]))
+        return x * cos[0] + rotate_half(x) * sin[0]
 
     def entry(self, token: int, g: Tensor, position: int) -> tuple[Tensor, Tensor]:
         """(hidden state to feed back [H], draft logits [D])."""
@@ -503,41 +490,21 @@ class Straight:
         both = torch.cat([e, normed])
         q, k, v = (self.linear(f"self_attn.{n}_proj", both).view(-1, d) for n in "qkv")
         if c["model_type"] == "qwen3":
-            q = torch.stack([self.norm(row, self.layer("self_attn.q_norm")) for row in q])
-            k = torch.stack([self.norm(row, self.layer("self_attn.k_norm")) for row in k])
+            q = self.norm(q, self.layer("self_attn.q_norm"))
+            k = self.norm(k, self.layer("self_attn.k_norm"))
         self.keys.append(self.rotate(k, position))
         self.values.append(v)
         q = self.rotate(q, position)
-        heads = []
-        for head, query in enumerate(q):
-            group = head * c["num_key_value_heads"] // c["num_attention_heads"]
-            scores = torch.stack([query @ key[group] for key in self.keys]) / math.sqrt(d)
-            heads.append(
-                sum(
-                    p * value[group]
-                    for p, value in zip(scores.softmax(0), self.values, strict=True)
-                )
-            )
-        u = residual + self.linear("self_attn.o_proj", torch.cat(heads))  # type: ignore[arg-type]
+        keys, values = (torch.stack(each, 1) for each in (self.keys, self.values))
+        mixed = torch.nn.functional.scaled_dot_product_attention(
+            q[:, None], keys, values, enable_gqa=True
+        )
+        u = residual + self.linear("self_attn.o_proj", mixed.flatten())
         x = self.norm(u, self.layer("post_attention_layernorm"))
         gate = getattr(torch.nn.functional, c["hidden_act"])(self.linear("mlp.gate_proj", x))
         out = u + self.linear("mlp.down_proj", gate * self.linear("mlp.up_proj", x))
         last = self.norm(out, self.w["norm.weight"])
         return (last if self.raw.get("norm_output") else out), self.w["lm_head.weight"] @ last
-
-
-def slowed(turn: float, rope: Mapping[str, Any]) -> float:
-    """Llama 3.1: long waves are stretched by ``factor``, short ones unchanged, those between blended."""
-    turns = (
-        rope["original_max_position_embeddings"] * turn / (2 * math.pi)
-    )  # over the original context
-    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-    if turns > high:
-        return turn
-    if turns < low:
-        return float(turn / rope["factor"])
-    blend = (turns - low) / (high - low)
-    return float((1 - blend) * turn / rope["factor"] + blend * turn)
 
 
 FLAGS: list[dict[str, Any]] = [
@@ -578,7 +545,8 @@ def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_publishe
     head = shelf.load()
     assert head.config.layer.rope_parameters == config.layer.rope_parameters
     assert replace(head.config, layer=config.layer) == config and same(head, written)
-    straight = Straight(shelf.folder, target.get_input_embeddings().weight.detach(), family)  # type: ignore[arg-type]
+    embedding: Any = target.get_input_embeddings().weight
+    straight = Straight(shelf.folder, embedding.detach(), family, config.layer)
 
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(target.config.vocab_size, (PREFIX,), generator=generator)
