@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 KERNELS = ("linear", "turn", "attend")
+PARTS = ("finished", "weighed", "together")  # functions of kernels
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def interpreted() -> Iterator[None]:
 
     standard: Any = tl.standard
     with pytest.MonkeyPatch.context() as patch:
-        for name in KERNELS:
+        for name in (*KERNELS, *PARTS):
             patch.setattr(kernels, name, InterpretedFunction(getattr(kernels, name).fn))
         for name, combine in (("sum", standard._sum_combine), ("max", standard._elementwise_max)):
             patch.setattr(tl, name, lambda x, axis, how=combine: tl.reduce(x, axis, how))

@@ -130,7 +130,7 @@ class ModelCache(ABC):
             features.append(self._chain(ids[None, chunk], rows, 1, **layout)[1][0])
         return torch.cat(features)
 
-    def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
+    def forward(self, ids: Tensor, start: int, logits: int = 0) -> Tensor:
         """``chains`` of the text in the first slot, without its dimension."""
         return self.chains(ids[None], Rows.one(start), logits)[0]
 
@@ -152,7 +152,7 @@ class ModelCache(ABC):
             parts.append(outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1))
         return (torch.cat(parts) if len(parts) > 1 else parts[0])[:, -logits:]
 
-    def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
+    def forward_tree(self, ids: Tensor, start: int, depths: Tensor, sees: Tensor) -> Tensor:
         """``trees`` of the text in the first slot, without its dimension."""
         return self.trees(ids[None], Rows.one(start), depths[None], sees[None])[0]
 

@@ -18,6 +18,18 @@ HEADS, SPAN = constexpr(8), constexpr(128)  # of a program: of ``turn``; positio
 NOWHERE = constexpr(-1e30)  # score of a position that is not attended to
 
 
+@triton.jit
+def finished(
+    total: tensor, second: tensor, bias: tensor | None, cols: tensor, N: int, gated: constexpr
+) -> tensor:
+    """Return ``total`` plus the bias of its columns, times what gates it: see ``linear``."""
+    if bias is not None:
+        total += tl.load(bias + cols, mask=cols < N, other=0.0)
+        if gated:
+            second += tl.load(bias + N + cols, mask=cols < N, other=0.0)
+    return total / (1 + tl.exp(-total)) * second if gated else total
+
+
 @triton.jit(do_not_specialize=["n"])
 def linear(
     x: tensor,
@@ -75,12 +87,7 @@ def linear(
     if gain is not None:
         scale = tl.rsqrt(squares / K + eps)[:, None]
         total, second = total * scale, second * scale
-    if bias is not None:
-        total += tl.load(bias + cols, mask=cols < N, other=0.0)
-        if gated:
-            second += tl.load(bias + N + cols, mask=cols < N, other=0.0)
-    if gated:
-        total = total / (1 + tl.exp(-total)) * second
+    total = finished(total, second, bias, cols, N, gated)
     if added:
         total += tl.load(out + at, mask=inside, other=0.0)
     tl.store(out + at, total, mask=inside)
@@ -133,6 +140,60 @@ def turn(
     tl.store(cache + entry * d + at, result, mask=inside & (head >= queries))
 
 
+@triton.jit
+def weighed(
+    q: tensor,
+    cache: tensor,
+    entry: tensor,
+    values: int,
+    seen: tensor,
+    at: tensor,
+    d: constexpr,
+    scale: float,
+) -> tuple[tensor, tensor, tensor]:
+    """Return the highest score of queries q with the keys at ``entry`` that are ``seen``, the sum of
+    weights relative to it, and the values, ``values`` entries behind the keys, by weight."""
+    k = tl.load(cache + entry * d + at[:, None], mask=seen & (at < d)[:, None], other=0.0)
+    value = cache + (values + entry)[:, None] * d + at
+    v = tl.load(value, mask=seen[:, None] & (at < d), other=0.0)
+    scores = tl.where(seen, tl.dot(q, k) * scale, NOWHERE)
+    top = tl.max(scores, 1)
+    weights = tl.exp(scores - top[:, None])
+    return top, tl.sum(weights, 1), tl.dot(weights.to(v.dtype), v)
+
+
+@triton.jit
+def together(
+    parts: tensor,
+    sums: tensor,
+    pair: int,
+    low: int,
+    high: int,
+    group: constexpr,
+    g: tensor,
+    at: tensor,
+    d: constexpr,
+    rows: constexpr,
+    width: constexpr,
+) -> tuple[tensor, tensor]:
+    """Add up what the programs ``low`` to ``high`` of a ``pair`` of token and key head left, in order:
+    values by weight and the sum of weights, both relative to the highest score."""
+    inside, mine = g < group, (g < group)[:, None] & (at < d)
+    top, mass = tl.full((rows,), NOWHERE, tl.float32), tl.full((rows,), 0.0, tl.float32)
+    mixed = tl.full((rows, width), 0.0, tl.float32)
+    for each in range(low, high + 1):
+        here = (pair * tl.num_programs(2) + each) * group + g
+        its_top = tl.load(sums + 2 * here, mask=inside, other=0.0)
+        higher = tl.maximum(top, its_top)
+        fade, share = tl.exp(top - higher), tl.exp(its_top - higher)
+        its_mass = tl.load(sums + 2 * here + 1, mask=inside, other=1.0)
+        its_mixed = tl.load(parts + here[:, None] * d + at, mask=mine, other=0.0)
+        mass = mass * fade + its_mass * share
+        mixed = mixed * fade[:, None] + its_mixed * share[:, None]
+        top = higher
+    return mixed, mass
+
+
 @triton.jit(do_not_specialize=["reach"])
 def attend(
     qkv: tensor,
@@ -160,15 +221,15 @@ def attend(
     A token attends to the last ``window`` positions up to its own in ``positions`` [n]. Those
     before its root, ``roots`` [n], stand there in ``cache`` from ``bases`` [n] on; the others,
     counted from the root, at ``places`` [n, reach] after it. A program reads a span of positions for
-    the queries of a key head, and leaves in ``parts`` [n, keys, programs, group, d] their values by
-    weight, in ``sums`` [.., group, 2] the highest score and the sum of weights. The last program of
-    them adds these up in order; ``counts`` [n, keys] as in ``linear``. ``rows``: 16, or the power
-    of two from the group's size on; ``width``: the same of d.
+    the queries of a key head, and leaves their values by weight in ``parts`` [n, keys, programs,
+    group, d], the rest in ``sums`` [.., group, 2]; the last one of them adds up. ``counts`` [n, keys]
+    as in ``linear``. ``rows``, ``width``: powers of two from 16 and the group, and from d on.
     """
     token, key, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     last = tl.load(positions + token).to(tl.int32)
     first = tl.maximum(last - window + 1, 0)
-    if (part < first // SPAN) | (part > last // SPAN):
+    low, high = first // SPAN, last // SPAN
+    if (part < low) | (part > high):
         return
     root, base = tl.load(roots + token), tl.load(bases + token)
     group: constexpr = queries // keys
@@ -181,34 +242,16 @@ def attend(
     node = position - root
     place = tl.load(places + token * reach + node, mask=seen & (node >= 0), other=0)
     entry = key * length + base + tl.where(node < 0, position, root + place)
-    k = tl.load(cache + entry * d + at[:, None], mask=seen & (at < d)[:, None], other=0.0)
-    value = cache + (keys * length + entry)[:, None] * d + at
-    v = tl.load(value, mask=seen[:, None] & (at < d), other=0.0)
-    scores = tl.where(seen, tl.dot(q, k) * scale, NOWHERE)
-    top = tl.max(scores, 1)
-    weights = tl.exp(scores - top[:, None])
-    mixed = tl.dot(weights.to(v.dtype), v)
+    top, mass, mixed = weighed(q, cache, entry, keys * length, seen, at, d, scale)
     pair = token * keys + key
-    programs = tl.num_programs(2)
-    here = (pair * programs + part) * group + g
+    here = (pair * tl.num_programs(2) + part) * group + g
     tl.store(parts + here[:, None] * d + at, mixed, mask=mine)
     tl.store(sums + 2 * here, top, mask=g < group)
-    tl.store(sums + 2 * here + 1, tl.sum(weights, 1), mask=g < group)
+    tl.store(sums + 2 * here + 1, mass, mask=g < group)
     tl.debug_barrier()
-    if tl.atomic_add(counts + pair, 1) < last // SPAN - first // SPAN:
+    if tl.atomic_add(counts + pair, 1) < high - low:
         return
-    top, mass = tl.full((rows,), NOWHERE, tl.float32), tl.full((rows,), 0.0, tl.float32)
-    mixed = tl.full((rows, width), 0.0, tl.float32)
-    for each in range(first // SPAN, last // SPAN + 1):
-        here = (pair * programs + each) * group + g
-        its_top = tl.load(sums + 2 * here, mask=g < group, other=0.0)
-        higher = tl.maximum(top, its_top)
-        fade, share = tl.exp(top - higher), tl.exp(its_top - higher)
-        its_mass = tl.load(sums + 2 * here + 1, mask=g < group, other=1.0)
-        its_mixed = tl.load(parts + here[:, None] * d + at, mask=mine, other=0.0)
-        mass = mass * fade + its_mass * share
-        mixed = mixed * fade[:, None] + its_mixed * share[:, None]
-        top = higher
+    mixed, mass = together(parts, sums, pair, low, high, group, g, at, d, rows, width)
     tl.store(counts + pair, 0)
     result = out + (token * queries + key * group + g)[:, None] * d + at
     tl.store(result, mixed / mass[:, None], mask=mine)

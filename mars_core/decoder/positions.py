@@ -26,11 +26,9 @@ class Rows(NamedTuple):
     on_device: Tensor | None = None  # [A]
 
     @staticmethod
-    def one(start: Start, slot: int = 0) -> Rows:
-        """Return the rows of a single text; a tensor ``start`` has no dimension."""
-        if isinstance(start, int):
-            return Rows((slot,), (start,))
-        return Rows((slot,), None, start.view(1))
+    def one(start: int, slot: int = 0) -> Rows:
+        """Return the rows of a single text."""
+        return Rows((slot,), (start,))
 
     def start(self, row: int) -> Start:
         if self.starts is not None:

@@ -28,13 +28,12 @@ _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4, torch.float16: 0.02, tor
 
 @torch.no_grad()
 def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
-    """Replaces the layers of known architectures, unless one of them is quantised, is on another
-    device or computes something else than its replacement. The output layer of a half-precision
+    """Replaces the layers of known architectures, unless one of them is quantised or computes
+    something else than its replacement. The output layer of a half-precision
     model then returns float32 logits."""
     decoder: Any = model.get_decoder()
-    on_one_device = len({weight.device for weight in model.parameters()}) == 1
     rounded = rounding(model)
-    if fast and (row := architecture(model)) and on_one_device:
+    if fast and (row := architecture(model)):
         parts = [
             part
             for layer in decoder.layers

@@ -14,7 +14,7 @@ from mars_core.drafting.model import MODEL
 from mars_core.drafting.ngram import NGRAM
 from mars_core.drafting.none import NONE
 from mars_core.drafting.suffix import SUFFIX
-from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
+from mars_core.types import DrafterConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -39,9 +39,6 @@ DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
         )
     }
 )
-
-if {n for n, kind in DRAFTERS.items() if DraftMode.COUPLED in kind.modes} != WITH_PROBABILITIES:
-    raise TypeError("types.WITH_PROBABILITIES must name the drafters that can be coupled.")
 
 
 def drafter_kind(name: str) -> DrafterKind:

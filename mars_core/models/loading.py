@@ -150,10 +150,11 @@ def _bits(config: PreTrainedConfig) -> int:
 def suited(target: ModelPlan) -> torch.dtype:
     """Return the dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it
     and the products take most of the time."""
-    if not lacks_levels(target.folder):
+    file = target.folder, target.ref.name
+    if not lacks_levels(*file):
         return STORED
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    stored = stored_dtype(target.folder) or target.config.dtype
+    stored = stored_dtype(*file) or target.config.dtype
     large = target.parameters >= _LARGE
     return torch.bfloat16 if native and large and stored == torch.bfloat16 else torch.float32
 
@@ -167,10 +168,9 @@ def load(
     progress: Progress,
     kernels: bool | None = None,
 ) -> Pair:
-    """Load and check a planned pair. A target larger than one GPU is distributed by accelerate.
-    ``kernels``: whether those of steps are tried, by default where they are compiled and captured.
-    Raises ModelError."""
-    if dtype == STORED and (reason := lacks_levels(plans.target.folder)):
+    """Load and check a planned pair. ``kernels``: whether those of steps are tried, by default where
+    they are compiled and captured. Raises ModelError."""
+    if dtype == STORED and (reason := lacks_levels(plans.target.folder, spec.target.name)):
         raise ModelError(
             f"{spec.target.name} cannot be used in gguf here: {reason}; choose another dtype."
         )

@@ -115,19 +115,6 @@ def host_free_bytes() -> int:
     return available if limit is None else min(available, limit)
 
 
-def elsewhere_bytes(device: torch.device) -> int:
-    """Bytes that accelerate may use in addition to ``device``: the other GPUs and the host. 0 for a
-    CPU."""
-    if device.type != "cuda":
-        return 0
-    others = (
-        torch.device("cuda", index)
-        for index in range(torch.cuda.device_count())
-        if index != device.index
-    )
-    return sum(map(free_bytes, others)) + free_bytes(torch.device("cpu"))
-
-
 def gigabytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 

@@ -22,7 +22,6 @@ from mars_core.models.memory import (
     MemoryFit,
     bytes_each,
     dtype_name,
-    elsewhere_bytes,
     free_bytes,
     gigabytes,
     host_free_bytes,
@@ -113,7 +112,7 @@ class ModelPool:
             if model
         ]
         reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
-        available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
+        available = free_bytes(self.device) + reclaimable
         each = 1 if kept and self._by_model else bytes_each(self.dtype)
         return MemoryFit(spec.memory_bytes(each), available, str(self.device))
 
@@ -163,7 +162,7 @@ class ModelPool:
             len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)
         ):
             self._free(next(iter(self._pairs)), progress)
-        available = free_bytes(self.device) + elsewhere_bytes(self.device)
+        available = free_bytes(self.device)
         if needed > available:
             raise ModelError(
                 f"{name} needs about {gigabytes(needed)} with its drafters in "

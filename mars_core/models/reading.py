@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from accelerate import dispatch_model, infer_auto_device_map
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
@@ -23,7 +22,6 @@ from mars_core.models.eagle import TARGETS
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import weights
 from mars_core.models.gguf.kept import lacks_levels
-from mars_core.models.memory import free_bytes
 from mars_core.models.progress import Progress, reported
 from mars_core.models.source import GGUF, label, size_of, weight_files
 from mars_core.models.vocabulary import ModelPlan
@@ -49,8 +47,8 @@ class Reading(NamedTuple):
     kernels: bool
 
     def loaded(self) -> LoadedModel:
-        """Load the model in evaluation mode, without gradients, distributed where one GPU is too
-        small; with fast layers if the engine computes the same with them. Raises ModelError."""
+        """Load the model in evaluation mode, without gradients; with fast layers if the engine
+        computes the same with them. Raises ModelError."""
         plan = self.plan
         folder, ref = weights(plan.ref, self.progress)
         memory = self._memory(folder)
@@ -94,18 +92,14 @@ class Reading(NamedTuple):
         """Return the model as transformers loads it. ``dtype`` gguf: in float32 but for the quantised
         weights of its file, if it has some."""
         plan, device, dtype, progress = self.plan, self.device, self.dtype, self.progress
-        spread = _spread(plan, device, dtype) if self.exact else None
         if plan.ref.name.endswith(GGUF):
             from mars_core.models.gguf.model import read_model
 
-            kept = dtype == STORED and not lacks_levels(folder)
+            kept = dtype == STORED and not lacks_levels(folder, plan.ref.name)
             numbers = None if kept else torch.float32 if dtype == STORED else dtype
-            return _placed(
-                read_model(folder, plan.config, plan.ref.name, numbers, progress), device, spread
-            )
-        options: dict[str, Any] = (
-            {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
-        )
+            model = read_model(folder, plan.config, plan.ref.name, numbers, progress)
+            model.requires_grad_(False).to(device)  # type: ignore[arg-type]
+            return model
         dtype = torch.float32 if dtype == STORED else dtype
         stage = (
             f"Loading {label(plan.ref)}: weights, {size_of(*weight_files(folder, plan.ref.name))}"
@@ -117,7 +111,7 @@ class Reading(NamedTuple):
                 trust_remote_code=False,
                 use_safetensors=True,
                 output_loading_info=True,
-                **(options if device.type == "cuda" else {}),
+                **({"device_map": {"": device}} if device.type == "cuda" else {}),
             )
         # transformers fills missing weights with random numbers
         if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
@@ -125,32 +119,5 @@ class Reading(NamedTuple):
                 f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, "
                 f"e.g. {wrong[0]}): fetch or save both again."
             )
-        model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
-        return model
-
-
-def _placed(
-    model: PreTrainedModel, device: torch.device, spread: dict[int | str, int] | None
-) -> PreTrainedModel:
-    """Move a model that was read on the CPU to ``device``, or to several."""
-    model.requires_grad_(False)
-    if not spread:
-        model.to(device)  # type: ignore[arg-type]
-        return model
-    places = infer_auto_device_map(
-        model, max_memory=spread, no_split_module_classes=model._no_split_modules
-    )
-    placed: PreTrainedModel = dispatch_model(model, places)
-    return placed
-
-
-def _spread(
-    target: ModelPlan, device: torch.device, dtype: torch.dtype
-) -> dict[int | str, int] | None:
-    """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the
-    free bytes of every GPU (the rest is for cache and activations), then the host's."""
-    if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
-        return None
-    gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
-    limits: dict[int | str, int] = {gpu.index: int(0.85 * free_bytes(gpu)) for gpu in gpus}
-    return {**limits, "cpu": free_bytes(torch.device("cpu"))}
+        whole: PreTrainedModel = loaded[0].eval().requires_grad_(False)
+        return whole

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -110,10 +111,7 @@ def is_local(ref: ModelRef) -> bool:
 
 def is_folder(path: Path) -> bool:
     """False also for names that the operating system rejects, such as too long ones."""
-    try:
-        return path.is_dir()
-    except OSError:
-        return False
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def folder_of(ref: ModelRef) -> Path:
@@ -121,10 +119,7 @@ def folder_of(ref: ModelRef) -> Path:
     exist."""
     if ref.name in (*BUNDLED, SMOLLM2_HEAD):
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]
-    try:
-        return Path(ref.name).expanduser()
-    except RuntimeError:
-        return Path(ref.name)
+    return Path(os.path.expanduser(ref.name))  # noqa: PTH111
 
 
 def label(ref: ModelRef) -> str:

@@ -4,6 +4,7 @@ the Hub says of a repository."""
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +25,6 @@ from mars_core.models.gguf import header_of
 from mars_core.models.gguf.kept import lacks_levels_of
 from mars_core.models.source import (
     GGUF,
-    count_parameters,
     folder_of,
     is_folder,
     is_local,
@@ -204,16 +204,17 @@ def _of_file(file: Path, name: str) -> Summary:
 def _of_folder(folder: Path, name: str) -> Summary:
     check_config_file(folder, name)
     config = json.loads((folder / "config.json").read_bytes())
-    files, sizes = matching(folder, "*.safetensors"), Counter[str]()
+    files, sizes, parameters = matching(folder, "*.safetensors"), Counter[str](), 0
     for file in files:
         for entry in read_header(file).values():
             begin, end = entry["data_offsets"]
             sizes[str(entry["dtype"])] += end - begin
+            parameters += math.prod(entry["shape"])
     architecture = str((config.get("architectures") or [config.get("model_type", "")])[0])
     return Summary(
         architecture,
         f"safetensors {_most(sizes)}",
-        count_parameters(folder),
+        parameters,
         sum(file.stat().st_size for file in files),
         has_fast_layers(architecture),
     )

@@ -8,7 +8,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, NamedTuple
@@ -68,37 +68,17 @@ class Span(NamedTuple):
         return before
 
 
+Variables = Mapping[str, "torch.Tensor"]  # [P, 1] float64 each
+
+
 @dataclass(frozen=True)
 class Expression:
-    """``names``: the variables that it reads; ``span``: the tokens between which ``thinking`` is
-    1."""
+    """``value``: it at each position, [P, 1], from the variables that it reads; ``names``: these;
+    ``span``: the tokens between which ``thinking`` is 1."""
 
-    tree: ast.expr
+    value: Callable[[Variables], torch.Tensor]
     names: frozenset[str]
     span: tuple[str, str] | None
-
-    def value(self, variables: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Return it at each position, [P, 1], from the variables that it reads, [P, 1] float64."""
-        like = next(iter(variables.values()))
-
-        def of(node: ast.AST) -> Any:
-            match node:
-                case ast.Constant(number):
-                    return torch.full_like(like, float(str(number)))
-                case ast.Name(name) | ast.Call(ast.Name("thinking" as name)):
-                    return variables[name]
-                case ast.Call(ast.Name(name), arguments):
-                    return _FUNCTIONS[name][1](*map(of, arguments))
-                case ast.IfExp(test, there, elsewhere):
-                    return torch.where(of(test) > 0, of(there), of(elsewhere))
-                case ast.UnaryOp(sign, operand):
-                    return _OPERATORS[type(sign)](of(operand))
-                case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]):
-                    return _OPERATORS[type(sign)](of(left), of(right)).to(like.dtype)
-            raise AssertionError("parse has refused it")
-
-        result: torch.Tensor = of(self.tree)
-        return result
 
 
 @lru_cache(256)
@@ -106,19 +86,18 @@ def parse(text: str) -> Expression:
     """Raises ValueError with one sentence, without the name of the parameter."""
     if len(text) > LONGEST:
         raise ValueError(f"has {len(text)} characters; an expression has {LONGEST} at most")
+    reader = _Reader()
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        spans = [*_spans(tree, 1)]
+        value = reader.read(ast.parse(text.strip(), mode="eval").body, 1)
     except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         reason = f": {error.args[0]}" if isinstance(error, _RefusedError) else ""
         raise ValueError(
             f"is {text!r}{reason}; it takes a number or an expression of numbers, + - * /, "
             f"comparisons, a if b else c, {', '.join(_FUNCTIONS)}, and {', '.join(VARIABLES)}"
         ) from None
-    if len(set(spans)) > 1:
+    if len(reader.spans) > 1:
         raise ValueError(f"is {text!r}; thinking has one pair of tokens")
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & VARIABLES.keys()
-    return Expression(tree, frozenset(names), spans[0] if spans else None)
+    return Expression(value, frozenset(reader.names), next(iter(reader.spans), None))
 
 
 def split_values(text: str) -> list[str]:
@@ -142,36 +121,52 @@ class _RefusedError(ValueError):
     """With what is refused."""
 
 
-def _spans(node: ast.AST, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the tokens of each ``thinking``. Raises _RefusedError for anything that is not
-    arithmetic."""
-    below: list[ast.expr] = []
-    match node:
-        case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-            if not math.isfinite(float(number)):
-                raise _RefusedError("a number is too large")
-        case ast.Name("thinking"):
-            yield _SPAN
-        case ast.Name(name) if name in VARIABLES:
-            pass
-        case ast.Call(
-            ast.Name("thinking"), [ast.Constant(str() as begin), ast.Constant(str() as end)], []
-        ):
-            yield begin, end
-        case ast.Call(ast.Name(name), below, []) if name in _FUNCTIONS:
-            if not below or _FUNCTIONS[name][0] not in (None, len(below)):
-                raise _RefusedError(f"{name} has {len(below)} arguments")
-        case ast.IfExp(test, there, elsewhere):
-            below = [test, there, elsewhere]
-        case ast.UnaryOp(sign, operand) if type(sign) in _OPERATORS:
-            below = [operand]
-        case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if (
-            type(sign) in _OPERATORS
-        ):
-            below = [left, right]
-        case _:
-            raise _RefusedError(f"{ast.unparse(node)!r} is unknown")
-    if depth > DEEPEST:
-        raise _RefusedError(f"more than {DEEPEST} operations are nested")
-    for each in below:
-        yield from _spans(each, depth + 1)
+class _Reader:
+    """Reads arithmetic; ``names``: its variables; ``spans``: the tokens of each ``thinking``."""
+
+    def __init__(self) -> None:
+        self.names, self.spans = set[str](), set[tuple[str, str]]()
+
+    def read(self, node: ast.AST, depth: int) -> Callable[[Variables], Any]:
+        """Return what computes a node. Raises _RefusedError for anything else."""
+        if depth > DEEPEST:
+            raise _RefusedError(f"more than {DEEPEST} operations are nested")
+
+        def applied(function: Callable[..., Any], *operands: ast.AST) -> Callable[[Variables], Any]:
+            below = [self.read(each, depth + 1) for each in operands]
+            return lambda known: function(*(each(known) for each in below))
+
+        match node:
+            case ast.Constant(int() | float() as number) if not isinstance(number, bool):
+                if not math.isfinite(float(number)):
+                    raise _RefusedError("a number is too large")
+                return lambda known: torch.full_like(next(iter(known.values())), float(number))
+            case ast.Name("thinking"):
+                return self._thinking(_SPAN)
+            case ast.Call(
+                ast.Name("thinking"), [ast.Constant(str() as begin), ast.Constant(str() as end)], []
+            ):
+                return self._thinking((begin, end))
+            case ast.Name(name) if name in VARIABLES:
+                self.names.add(name)
+                return operator.itemgetter(name)
+            case ast.Call(ast.Name(name), arguments, []) if name in _FUNCTIONS:
+                count, function = _FUNCTIONS[name]
+                if not arguments or count not in (None, len(arguments)):
+                    raise _RefusedError(f"{name} has {len(arguments)} arguments")
+                return applied(function, *arguments)
+            case ast.IfExp(test, there, elsewhere):
+                return applied(lambda x, a, b: torch.where(x > 0, a, b), test, there, elsewhere)
+            case ast.UnaryOp(sign, operand) if type(sign) in _OPERATORS:
+                return applied(_OPERATORS[type(sign)], operand)
+            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]) if (
+                type(sign) in _OPERATORS
+            ):
+                combine = _OPERATORS[type(sign)]
+                return applied(lambda a, b: combine(a, b).to(a.dtype), left, right)
+        raise _RefusedError(f"{ast.unparse(node)!r} is unknown")
+
+    def _thinking(self, span: tuple[str, str]) -> Callable[[Variables], Any]:
+        self.names.add("thinking")
+        self.spans.add(span)
+        return operator.itemgetter("thinking")

@@ -2,7 +2,8 @@
 
 from mars_core.settings.drafts import Drafts, LaneSettings, read_lane, rule_named
 from mars_core.settings.setting import CHAIN, given
-from mars_core.settings.table import KINDS, LARGEST_SEED, MOST_REPEATS, PROCESSORS, Settings
+from mars_core.settings.settings import Settings
+from mars_core.settings.table import KINDS, LARGEST_SEED, MOST_REPEATS, PROCESSORS
 
 __all__ = [
     "CHAIN",

@@ -19,7 +19,8 @@ from mars_core.rules import RULES, WHERE, as_value, split_values
 from mars_core.rules.expression import SCOPES
 from mars_core.settings.drafts import rule_named
 from mars_core.settings.setting import options
-from mars_core.settings.table import KINDS, PROCESSORS, Settings
+from mars_core.settings.settings import Settings
+from mars_core.settings.table import KINDS, PROCESSORS
 from mars_core.text.files import read_text
 from mars_core.types import SERVER, RuleConfig
 

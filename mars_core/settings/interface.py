@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-from mars_core.settings.table import KINDS, Settings
+from mars_core.settings.settings import Settings
+from mars_core.settings.table import KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "**settings"  # in a docstring

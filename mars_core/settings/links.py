@@ -6,7 +6,8 @@ from typing import Any
 
 from mars_core.settings.drafts import Drafts
 from mars_core.settings.setting import given, kinds
-from mars_core.settings.table import KINDS, Settings
+from mars_core.settings.settings import Settings
+from mars_core.settings.table import KINDS
 from mars_core.types import SERVER
 
 # a link does not choose whom the page asks

@@ -11,7 +11,8 @@ from mars_core.models import CATALOG, PairSpec
 from mars_core.rules import PLAIN
 from mars_core.settings.drafts import LaneSettings, drafts_of
 from mars_core.settings.setting import given
-from mars_core.settings.table import KINDS, OF_RUNS, Settings, value_in
+from mars_core.settings.settings import Settings
+from mars_core.settings.table import KINDS, OF_RUNS, value_in
 from mars_core.types import ANSWER, SERVER, ModelRef, RuleConfig, RunConfig
 
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."

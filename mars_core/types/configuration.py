@@ -123,7 +123,7 @@ MAX_DRAFT = 64  # largest k
 ANSWER = "answer"  # of an environment: the file that a run was read from
 COUNTS = "counts"  # and what a server counted, where that is not of the run by itself
 SERVER = "server"
-WITH_PROBABILITIES = {"model", "eagle3"}  # drafters; ``drafting`` compares it with its table
+WITH_PROBABILITIES = {"model", "eagle3"}  # drafters, as in ``drafting``
 
 
 @dataclass(frozen=True, slots=True)

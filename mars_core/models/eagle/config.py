@@ -22,6 +22,8 @@ from mars_core.eagle3.head import HeadConfig
 from mars_core.models.errors import ModelError
 
 _ROTARY = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+# vLLM takes true for the first where speculators' file is silent
+_NORMS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 _WIDEST_HEAD = (
     65_536  # above any real head; checked because its rotary frequencies are computed first
 )
@@ -54,7 +56,6 @@ def read_config(
     head = _Keys({**raw, **file.mapping("eagle_config")}, name)
     layer = _Keys(file.mapping("transformer_layer_config"), name) if speculators else head
     qk_norm = _check_kind(head, layer, speculators)
-    _check_window(layer, text)
     verifier = file.mapping("speculators_config").get("verifier")
     made_for = verifier.get("name_or_path") if isinstance(verifier, Mapping) else None
 
@@ -80,12 +81,8 @@ def read_config(
         target_vocabulary=vocabulary,
         draft_vocabulary=draft,
         feature_layers=_feature_layers(head, int(text.num_hidden_layers), target_name),
-        fc_norm=head.flag("fc_norm") or head.flag("use_aux_norm"),
         qk_norm=qk_norm,
-        # vLLM takes true for the first where speculators' file is silent
-        **{
-            key: head.flag(key) for key in ("norm_before_residual", "norm_before_fc", "norm_output")
-        },
+        **{key: head.flag(key) for key in _NORMS},
     )
 
 
@@ -143,6 +140,8 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
     for key, only in _ONLY.items():
         if head.get(key) is not None and head.get(key) != only:
             raise head.refusal(key, f"only {str(only).lower()} can be run")
+    if layer.flag("use_sliding_window") or "sliding_attention" in (layer.get("layer_types") or ()):
+        raise layer.refusal("sliding_window", "attention over the full context is needed")
     classes = " ".join(map(str, head.get("architectures") or ())).lower()
     kind = layer.get("model_type")
     if "qwen3" in classes or (kind == "qwen3" and "llama" not in classes):
@@ -150,25 +149,6 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
     if "llama" not in classes and kind not in (None, "llama"):
         raise layer.refusal("model_type", "a head with a layer of llama or qwen3 is needed")
     return False
-
-
-def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
-    """Accept a sliding window only if it is at least as long as the target's context."""
-    kinds = layer.get("layer_types")
-    used = (
-        "sliding_attention" in kinds
-        if isinstance(kinds, list)
-        else layer.flag("use_sliding_window")
-    )
-    context = int(getattr(target, "max_position_embeddings", 0) or 0)
-    if (
-        used
-        and layer.get("sliding_window") is not None
-        and not 0 < context <= layer.positive_int("sliding_window")
-    ):
-        raise layer.refusal(
-            "sliding_window", f"attention over the full context ({context} tokens) is needed"
-        )
 
 
 def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ...]:
@@ -186,10 +166,6 @@ def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ..
         raise ModelError(
             f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} "
             f"has layers 0 to {layers - 1}: choose the head that was trained for {target_name}."
-        )
-    if head.positive_int("num_aux_hidden_states", len(ids)) != len(ids):
-        raise head.refusal(
-            "num_aux_hidden_states", f"{len(ids)} layers are read ({key} {list(ids)})"
         )
     return tuple(ids)
 

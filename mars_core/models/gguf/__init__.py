@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from mars_core.models.gguf.describing import has_plain_tokenizer, header_of
 from mars_core.models.gguf.folder import (
     description,
     fetch_default,
-    has_plain_tokenizer,
     hash_ahead,
-    header_of,
     source_file,
     weights,
 )

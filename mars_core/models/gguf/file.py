@@ -11,7 +11,6 @@ import struct
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -111,19 +110,6 @@ def read_header(path: Path, name: str) -> Header:
     """Read the header of the file ``path`` of the model ``name``. Raises ModelError."""
     with _named(name):
         return _header(path)
-
-
-def known_header(path: Path, name: str) -> Header:
-    """Return the header without tokens, read again only if the file has changed. Raises
-    ModelError."""
-    stat = path.stat()
-    with _named(name):
-        return _known(path, stat.st_size, stat.st_mtime_ns)
-
-
-@lru_cache(4)
-def _known(path: Path, _size: int, _time: int) -> Header:
-    return _header(path)._replace(tokens=())
 
 
 @contextmanager

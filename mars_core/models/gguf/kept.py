@@ -10,6 +10,7 @@ import torch
 
 from mars_core.decoder.quantised.library import lacks_products, multiplies_int4
 from mars_core.models.errors import ModelError
+from mars_core.models.gguf.describing import header_of
 from mars_core.models.source import SOURCE
 
 if TYPE_CHECKING:
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
 _PLAIN = ("F32", "F16", "BF16")
 
 
-def lacks_levels(folder: Path) -> str:
-    """Return why the weights of the file in ``folder`` cannot be used as they are; empty where they
-    can."""
+def lacks_levels(folder: Path, name: str) -> str:
+    """Return why the weights of the file in ``folder``, of the model ``name``, cannot be used as they
+    are; empty where they can."""
     if not (folder / SOURCE).is_file():
         return "that takes a GGUF file"
-    from mars_core.models.gguf.file import known_header
-
     try:
-        return lacks_levels_of(known_header(folder / SOURCE, folder.name))
+        return lacks_levels_of(header_of(folder / SOURCE, name))
     except ModelError as error:
         return str(error).rstrip(".")
 
@@ -44,12 +43,10 @@ def lacks_levels_of(header: Header) -> str:
     return "" if four and multiplies_int4() else lacks_products()
 
 
-def stored_dtype(folder: Path) -> torch.dtype | None:
+def stored_dtype(folder: Path, name: str) -> torch.dtype | None:
     """Return the dtype in which a file in ``folder`` keeps its numbers: bfloat16 also for quantised
     ones; None where there is no file, or none of its own."""
     if not (folder / SOURCE).is_file():
         return None
-    from mars_core.models.gguf.file import known_header
-
-    kinds = {each.kind.name for each in known_header(folder / SOURCE, folder.name).tensors.values()}
+    kinds = {each.kind.name for each in header_of(folder / SOURCE, name).tensors.values()}
     return torch.bfloat16 if kinds - {"F32", "F16"} else None

@@ -24,7 +24,8 @@ from mars_core.decoder.quantised.weights import (
     packed,
 )
 from mars_core.models.errors import ModelError
-from mars_core.models.gguf.file import Header, Stored, known_header
+from mars_core.models.gguf.describing import header_of
+from mars_core.models.gguf.file import Header, Stored
 from mars_core.models.gguf.kinds import FORMS, levels_of, numbers_of
 from mars_core.models.memory import gigabytes
 from mars_core.models.progress import Progress
@@ -40,7 +41,7 @@ def read_model(
 ) -> PreTrainedModel:
     """Return the model of the file in ``folder``, on the CPU. ``dtype``: of its numbers; None keeps
     quantised weights, with the rest in float32. Raises ModelError."""
-    header = known_header(folder / SOURCE, name)
+    header = header_of(folder / SOURCE, name)
     build: Any = AutoModelForCausalLM.from_config
     with init_empty_weights(include_buffers=False):
         model: PreTrainedModel = build(

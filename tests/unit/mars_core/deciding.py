@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, product
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,7 @@ from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Known, Terms, decide
 from mars_core.verification.columns import HEAD, columns_of
-from tests.unit.mars_core.published import Distribution, after_node, coupled, joint, one, sampled
+from tests.unit.mars_core.published import Distribution, after_node, coupled, joint, only, sampled
 from tests.unit.mars_core.test_verification import (
     V,
     children_of,
@@ -38,8 +39,15 @@ class Setting(NamedTuple):
     values: Values | None = None  # None: the usual ones
 
     @property
-    def p(self) -> list[Distribution]:
-        return target_distribution(self.logits, self.sampling).tolist()
+    def p(self) -> Distribution:
+        """[N + 1, V]."""
+        return target_distribution(self.logits, self.sampling).double().numpy()
+
+    def at(self, node: int) -> tuple[Distribution, Distribution]:
+        """Return z and q after a node."""
+        assert self.draft.distribution is not None
+        z, q = self.logits[node], self.draft.distribution[node]
+        return z.double().numpy(), q.double().numpy()
 
     def decided(self, ids: Tensor, uniform: Tensor, drawn: Tensor, telemetry: bool) -> Tensor:
         """The rows of A drafts of this shape, [A, M]; ids [A, N + 1]; uniform, noise [A, D, …]."""
@@ -97,26 +105,24 @@ def drawn_for(
 ) -> list[tuple[tuple[int, ...], float]]:
     """The target's token, and if it is drafted also the first one that is not: a rule may replace
     it by that."""
-    rest = [0.0 if b in drafted else each for b, each in enumerate(p)]
-    if y not in drafted or not sum(rest):
+    rest = p * (1 - only(*drafted))
+    if y not in drafted or not rest.sum():
         return [((y,), 1.0)]
-    return [((y, b), each / sum(rest)) for b, each in enumerate(rest) if each]
+    return [((y, b), rest[b] / rest.sum()) for b in np.flatnonzero(rest).tolist()]
 
 
 def trials(setting: Setting, node: int, children: list[int]) -> list[Trial]:
     p, ids = setting.p[node], setting.draft.ids
     if setting.mode is DraftMode.GREEDY:
         drafted = tuple(ids[children].tolist())
-        known = [(drafted, (y,), each) for y, each in enumerate(p)]
+        known = [(drafted, y, each) for y, each in enumerate(p)]
     else:
-        assert setting.draft.distribution is not None
-        q = setting.draft.distribution[node].tolist()
+        z, q = setting.at(node)
         if setting.mode is DraftMode.COUPLED:
             both = joint(p, q)
-            known = [((x,), (y,), both[x][y]) for x, y in product(range(V), repeat=2)]
+            known = [((x,), y, both[x, y]) for x, y in product(range(V), repeat=2)]
         else:
-            z, guarded = setting.logits[node].tolist(), protected(setting)
-            rest = sampled(setting.rule.name, z, p, q, guarded)[1]
+            rest = sampled(setting.rule.name, z, p, q, protected(setting))[1]
             return [
                 Trial(node, (x,), ranked(*excluded(rest[x]), y), y, q[x] * rest[x][y])
                 for x, y in product(range(V), repeat=2)
@@ -124,7 +130,7 @@ def trials(setting: Setting, node: int, children: list[int]) -> list[Trial]:
             ]
     return [
         Trial(node, drafted, ranked(*first), y, weight * share)
-        for drafted, (y,), weight in known
+        for drafted, y, weight in known
         if weight > 1e-13
         for first, share in drawn_for(p, drafted, y)
     ]
@@ -132,18 +138,17 @@ def trials(setting: Setting, node: int, children: list[int]) -> list[Trial]:
 
 def excluded(distribution: Distribution) -> list[int]:
     """What is never drawn, whatever the noise."""
-    return [token for token, each in enumerate(distribution) if not each]
+    return np.flatnonzero(distribution == 0).tolist()
 
 
 def ties(setting: Setting, node: int) -> list[Trial]:
     """After every rejected token a draw that two tokens of R nearly share, so that the ratio of their
     probabilities decides."""
-    assert setting.draft.distribution is not None
-    q, z = setting.draft.distribution[node].tolist(), setting.logits[node].tolist()
+    z, q = setting.at(node)
     accept, rest, _ = sampled(setting.rule.name, z, setting.p[node], q, protected(setting))
     result = []
     for x in (each for each in range(V) if accept[each] < 1 - 1e-9):
-        known = [token for token in range(V) if rest[x][token]]
+        known = np.flatnonzero(rest[x]).tolist()
         for pair in (each for two in pairwise(known) for each in (two, two[::-1])):
             shares = {token: 1e-30 * rest[x][token] for token in pair}
             nearer = shares | {pair[0]: shares[pair[0]] * (1 - 1e-6)}
@@ -191,7 +196,7 @@ def measured(
     """After each node what the code does, integrated over draft, noise and accepting uniform; and
     how probably it is not the target's token."""
     nodes = {trial.node for trial in all_trials}
-    distributions = {node: [0.0] * V for node in nodes}
+    distributions = {node: np.zeros(V) for node in nodes}
     changed = dict.fromkeys(nodes, 0.0)
     ends = [at / GRID for at in range(GRID)] + [1 - 2**-53]
     points = [*product(all_trials, ends)]
@@ -224,9 +229,10 @@ def published(setting: Setting, node: int, children: list[int]) -> Distribution 
     """None of greedy drafts with protected tokens: their shift is still that of the decisions."""
     name, draft, p = setting.rule.name, setting.draft, setting.p[node]
     if not children:
-        return one(p.index(max(p))) if setting.rule.emits_top1 else p
-    z, guarded = setting.logits[node].tolist(), protected(setting)
-    q = None if draft.distribution is None else draft.distribution[node].tolist()
+        return only(int(p.argmax())) if setting.rule.emits_top1 else p
+    guarded = protected(setting)
+    z = setting.logits[node].double().numpy()
+    q = None if draft.distribution is None else setting.at(node)[1]
     if setting.mode is DraftMode.GREEDY:
         drafted: dict[int, float] = {}
         for child in children:  # a sibling that repeats another is not there

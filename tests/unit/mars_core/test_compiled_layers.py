@@ -6,29 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from mars_core.decoder import (
-    ANY_SHAPE,
     KERNELS,
     CacheSize,
-    ModelCache,
     is_fast,
     open_cache,
     prepare,
 )
 from mars_core.decoder.fast_cache import FastCache, has_fused
 from mars_core.decoder.packing import quantise
-from mars_core.decoder.positions import Rows
 from mars_core.decoder.quantised.layers import CompiledLayers
 from mars_core.decoder.quantised.library import lacks_products
 from mars_core.decoder.quantised.weights import in_eight_bits
 from mars_core.eagle3.cache import prepare_head
 from mars_core.models.checks.exactness import find_shapes, try_kernels
-from mars_core.verification import ancestors
 from tests import eagle_heads
 from tests.checkpoints import random_ids, tiny_model
-from tests.kernel_passes import DEPTHS, PARENTS, PATH, head_outputs
+from tests.kernel_passes import cache_of_kernels, head_outputs
 
 pytestmark = pytest.mark.skipif(bool(lacks_products()), reason=lacks_products())
 # Every input of a product is rounded to 16 bits, so that a last place of difference before it
@@ -66,46 +61,21 @@ def fast_model(kind: str, **options: Any) -> Any:
     return model
 
 
-def tree(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
-    return cache.forward_tree(ids, start, DEPTHS, ancestors(PARENTS, 3))
-
-
 @torch.inference_mode()
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_step_is_near_that_of_plain_layers_and_a_row_is_the_same_in_every_pass(
     name: str, threads: int
 ) -> None:
-    """A prompt, rows one by one and together, a tree, and another text beside it."""
     kind, options = KINDS[name]
-    model = fast_model(kind, **options)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        plain, cache = (
-            open_cache(model, CacheSize(60, 24, shapes, slots=2)) for shapes in (ANY_SHAPE, KERNELS)
-        )
-        assert isinstance(cache, FastCache) and isinstance(cache._fused, CompiledLayers)
-        assert (plain.path, cache.path) == ("fast layers", "kernels")
-        ids, nodes = random_ids(40), random_ids(6, seed=3)
-        wanted, rows = [], []
-        for each in (plain, cache):
-            each.read(ids[:20])
-            wanted.append(torch.cat([each.forward(ids[20:40], 20), tree(each, nodes, 30)]))
-        assert (wanted[0] - wanted[1]).abs().max() < NEAR * wanted[0].std()
-        cache.read(ids[:20])
-        for at in range(20, 40):
-            rows.append(cache.forward(ids[at : at + 1], at))
-        assert torch.equal(torch.cat(rows), wanted[1][:20])
-        branches = tree(cache, nodes, 30)
-        assert torch.equal(cache.forward(nodes[PATH], 30), branches[PATH])
-        # a second text, of which fewer tokens were read, beside the first
-        cache.read(ids[:20], slot=1)
-        starts = Rows((0, 1), (25, 20), torch.tensor([25, 20]))
-        both = cache.chains(torch.stack([ids[25:30], ids[20:25]]), starts)
-        assert torch.equal(both[0], wanted[1][5:10]) and torch.equal(both[1], wanted[1][:5])
+        cache = cache_of_kernels(fast_model(kind, **options), NEAR)
     finally:
         torch.set_num_threads(before)
+    assert isinstance(cache, FastCache) and isinstance(cache._fused, CompiledLayers)
+    assert cache.path == "kernels"
 
 
 @torch.inference_mode()

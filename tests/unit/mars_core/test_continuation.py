@@ -1,15 +1,13 @@
-"""Going on from prefix tokens: text and spans are those of the whole, stop strings end in new tokens,
-bad beginnings are named. That the rest of a run is the same: test_live.py."""
+"""Going on from prefix tokens: text and spans are those of the whole, stop strings end in new tokens.
+That the rest of a run is the same: test_live.py."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mars_core.models import Pair
-from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     DrafterConfig,
@@ -55,37 +53,6 @@ def spans(trace: Trace) -> list[PrefixToken]:
         *trace.given,
         *(PrefixToken(token.id, token.piece, token.start, token.end) for token in trace.tokens),
     ]
-
-
-@pytest.mark.parametrize(
-    ("prefix", "new", "message"),
-    [
-        (
-            (1, 10_000),
-            8,
-            "Token 1 of the given beginning has id 10000; this target's ids are 0 to ",
-        ),
-        ((7, 1), 8, "Token 0 of the given beginning, id 7, ends the text; nothing can follow it"),
-        (
-            (1,) * 250,
-            8,
-            "prompt has 4 tokens and the given beginning 250; 1 to 2 fit into the context of tests/target, 256 tokens",
-        ),
-        (
-            (1,) * 252,
-            1,
-            "prompt and beginning alone do not fit into the context of tests/target, 256",
-        ),
-    ],
-)
-def test_bad_beginnings_are_named(
-    free: Pair, prefix: tuple[int, ...], new: int, message: str
-) -> None:
-    ending = replace(free, eos_ids=frozenset((7,)))
-    with pytest.raises(ValueError, match=message) as caught:
-        Session(ending).start(config(ending, "model", prefix=prefix, new=new))
-    assert str(caught.value).count(". ") == 0
-    assert str(caught.value).endswith(".")
 
 
 def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:

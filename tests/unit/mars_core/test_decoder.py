@@ -7,7 +7,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +20,8 @@ from mars_core.decoder import CacheSize, PassShapes, is_fast, open_cache, prepar
 from mars_core.decoder.attention import Heads, attend
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.decoder.linear import PackedLinear, PlainLinear, TiedLinear, WideLinear
-from mars_core.decoder.packing import float32_output, joined, pack
+from mars_core.decoder.linear import PackedLinear, TiedLinear, WideLinear
+from mars_core.decoder.packing import pack
 from mars_core.verification import ancestors
 from tests.checkpoints import CONTEXT, FAST, KINDS, random_ids, tiny_config, tiny_model
 
@@ -272,16 +271,6 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
         torch.testing.assert_close(actual, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
 
 
-@torch.inference_mode()
-@pytest.mark.parametrize("kind", [PackedLinear, PlainLinear])
-def test_product_is_that_of_the_plain_layer(kind: Any) -> None:
-    plain, x, other = nn.Linear(48, 33), torch.randn(2, 1, 300, 48), torch.randn(2, 1, 300, 33)
-    layer = kind(plain.weight, plain.bias)
-    torch.testing.assert_close(layer(x), plain(x), atol=1e-5, rtol=1e-5)
-    added = layer.added(x, other.clone())
-    torch.testing.assert_close(added, other + plain(x), atol=1e-5, rtol=1e-5)
-
-
 def test_only_plain_layers_in_a_dtype_of_the_processor_are_packed_and_counts_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -337,17 +326,6 @@ def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
         for first in {0, 1, most - count}:
             rows = slice(first, first + count)
             assert torch.equal(attended(rows), full_width[:, rows]), count
-
-
-def test_without_onednn_layers_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in torch for macOS."""
-    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(), raising=False)
-    model = nn.Sequential(nn.Linear(4, 4))
-    pack(model)
-    assert type(model[0]) is nn.Linear and type(joined([model[0]] * 2)) is PlainLinear
-    monkeypatch.setattr("mars_core.decoder.packing.halvable", lambda _weight: False)
-    half = nn.Linear(4, 3, dtype=torch.bfloat16)
-    assert float32_output(half, torch.bfloat16) is half
 
 
 @pytest.mark.parametrize("large", [True, False])

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from mars_core.drafting.base import Conditions
+from mars_core.drafting.eagle3_drafter import _Odds
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.models import Pair
@@ -186,3 +188,21 @@ def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:
 def test_a_prompt_of_one_token_is_drafted_for_from_the_second_step_on(llama: Models) -> None:
     first, second, *_ = llama.run(Sampling(1.0), TreeShape(10, 4, 3), prompt="b", new=20).steps
     assert (first.drafted, second.drafted) == (0, 10)
+
+
+def test_tokens_of_a_text_are_compared_alone_as_beside_another_text() -> None:
+    """Several threads would divide the sum of a single row among them."""
+    vocabulary, threads = 49_152, torch.get_num_threads()
+    logits = torch.randn(2, 1, vocabulary, generator=torch.Generator().manual_seed(0))
+    exponential = noise(keys(0, 0, 2), vocabulary)[:, None]
+    ids = torch.arange(vocabulary)
+
+    def scores(count: int) -> Tensor:
+        texts = Conditions(range(count), Sampling(1.0), (), exponential[:count])
+        return _Odds([texts], ids).scores(logits[:count], 0)
+
+    torch.set_num_threads(2)
+    try:
+        assert torch.equal(scores(1), scores(2)[:1])
+    finally:
+        torch.set_num_threads(threads)

@@ -164,18 +164,6 @@ def test_a_gguf_file_and_a_folder_of_one_model_read_a_text_alike(
     assert pair.tokenizer.decode(ids, skip_special_tokens=True) == text
 
 
-def test_two_equal_tokens_of_a_gguf_vocabulary_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    twice = (*TOKENS, TOKENS[40])
-    monkeypatch.setattr("tests.gguf_files.TOKENS", twice)
-    with pytest.raises(
-        ModelError, match=rf"has {twice[40]!r} as its tokens 40 and {len(twice) - 1}"
-    ):
-        load(write_gguf(tmp_path / "tiny.gguf"))
-
-
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

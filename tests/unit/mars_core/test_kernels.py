@@ -28,7 +28,7 @@ from tests import eagle_heads
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model, tiny_tokenizer
 from tests.eagle_heads import save_head
 from tests.interpreted import compiled, interpreted
-from tests.kernel_passes import DEPTHS, PARENTS, PATH, head_outputs
+from tests.kernel_passes import DEPTHS, PARENTS, cache_of_kernels, head_outputs
 from tests.live_pairs import config_for, disturbed, traced
 from tests.replay import replayed
 from tests.unit.mars_core.test_exact import numbers
@@ -59,13 +59,6 @@ def cpu() -> Iterator[None]:
         yield
 
 
-def of_tree(nodes: Tensor) -> Tensor:
-    """Return the ids of a tree whose path is ``nodes`` [4]."""
-    ids = random_ids(6, seed=9)
-    ids[PATH] = nodes
-    return ids
-
-
 @pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize(
     ("kind", "dtype", "options"),
@@ -87,20 +80,7 @@ def test_a_token_has_the_same_logits_alone_beside_others_and_in_a_tree(
             moved = 0.2 * torch.randn(weight.shape, generator=generator)
             weight.copy_(moved + ("norm" in name))
     prepare(model)
-    ids, at = random_ids(28), 11
-    plain, cache = (open_cache(model, CacheSize(40, 8, shapes)) for shapes in (ANY_SHAPE, KERNELS))
-    for each in (plain, cache):
-        each.read(ids[:at])
-    together = cache.forward(ids[at:], at)
-    assert (together - plain.forward(ids[at:], at)).abs().max() < NEAR[dtype]
-    rows = [cache.forward(ids[place : place + 1], place) for place in range(at, at + 3)]
-    assert torch.equal(torch.cat(rows), together[:3])
-    for beside in (1, 5):
-        assert torch.equal(cache.forward(ids[at : at + 1 + beside], at), together[: 1 + beside])
-    sees = ancestors(PARENTS, 3)
-    tree = [each.forward_tree(of_tree(ids[at:][:4]), at, DEPTHS, sees) for each in (plain, cache)]
-    assert torch.equal(tree[1][PATH], together[:4])
-    assert (tree[0] - tree[1]).abs().max() < NEAR[dtype]
+    cache_of_kernels(model, NEAR[dtype])
 
 
 @pytest.mark.usefixtures("cpu")

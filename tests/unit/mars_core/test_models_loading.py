@@ -19,7 +19,7 @@ from mars_core.models.source import count_parameters, fingerprint
 from mars_core.models.vocabulary import shared_vocabulary
 from mars_core.session import Session
 from mars_core.types import DrafterConfig
-from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, VOCABULARY, tiny_checkpoint, tiny_tokenizer
+from tests.checkpoints import BOS, CONTEXT, EOS, KINDS, VOCABULARY, tiny_checkpoint
 from tests.folders import edit, load, refusal
 from tests.live_pairs import config_for
 
@@ -115,26 +115,10 @@ def test_the_context_ends_where_a_rotary_scaling_starts_to_change(tmp_path: Path
 
 
 def test_a_draft_without_a_tokenizer_is_accepted_if_the_sizes_agree(
-    llama: Path, tmp_path: Path
+    llama: Path, copy: Path
 ) -> None:
-    folders = (
-        tiny_checkpoint("llama", tmp_path / "same"),
-        tiny_checkpoint("llama", tmp_path / "other", vocab_size=VOCABULARY + 1),
-    )
-    for folder in folders:
-        without_tokenizer(folder)
-    assert load(llama, folders[0]).vocabulary == VOCABULARY
-    assert f"vocabulary of {VOCABULARY + 1}" in refusal(llama, folders[1])
-
-
-def test_vocabularies_of_one_size_that_differ_are_refused(llama: Path, copy: Path) -> None:
-    tokens = list(tiny_tokenizer().get_vocab().items())
-    ordered = [token for token, _ in sorted(tokens, key=lambda item: item[1])]
-    ordered[50], ordered[51] = ordered[51], ordered[50]
-    tiny_tokenizer(copy, vocabulary=tuple(ordered))
-    message = refusal(llama, copy)
-    assert str(llama) in message and str(copy) in message
-    assert f"id 50 is {ordered[51]!r} in the first and {ordered[50]!r} in the second" in message
+    without_tokenizer(copy)
+    assert load(llama, copy).vocabulary == VOCABULARY
 
 
 def without_tokenizer(folder: Path) -> None:
@@ -218,6 +202,7 @@ THINKS = {**TOKENS, "<think>": 3}
         (TOKENS, TOKENS, (8, 3), 3),
         (TOKENS, TOKENS, (3, 8), 3),
         (TOKENS, {**TOKENS, "<extra>": 3}, (8, 8), 3),
+        (TOKENS, None, (3, 3), 3),
         # tokens that only the target has are drafted where the draft has a row for them
         (THINKS, TOKENS, (8, 4), 4),
         (THINKS, TOKENS, (8, 3), 3),
@@ -225,15 +210,16 @@ THINKS = {**TOKENS, "<think>": 3}
         (TOKENS, {"a": 0, "x": 1, "y": 2}, (3, 3), "id 1 is 'b' in the first and 'x' in the"),
         ({"a": 0, "c": 2}, TOKENS, (3, 3), "id 1 is not a token in the first and 'b' in the"),
         ({"a" * 10_000: 0}, {"\n\ud800": 0}, (1, 1), r"id 0 is 'a{39}…' in the first and '\\n"),
+        (TOKENS, None, (3, 4), "of 4, but big has 3"),
     ],
 )
 def test_what_both_models_know_is_shared_and_the_first_other_id_is_named(
-    target: dict[str, int], draft: dict[str, int], rows: tuple[int, int], expected: int | str
+    target: dict[str, int], draft: dict[str, int] | None, rows: tuple[int, int], expected: int | str
 ) -> None:
     if isinstance(expected, int):
         assert shared_vocabulary(NAMES, target, draft, rows) == expected
         return
-    with pytest.raises(ModelError, match=f"^big and small .* {expected}") as caught:
+    with pytest.raises(ModelError, match=f"(big|small) .* {expected}") as caught:
         shared_vocabulary(NAMES, target, draft, rows)
     message = str(caught.value)
     assert len(message) < 300 and "\n" not in message and message.encode()

@@ -14,7 +14,7 @@ import pytest
 import torch
 from tokenizers import processors
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, LlamaForCausalLM
+from transformers import AutoModelForCausalLM
 
 from mars_core.decoder import (
     CacheSize,
@@ -42,7 +42,6 @@ from tests.checkpoints import (
     WINDOW,
     random_ids,
     tiny_checkpoint,
-    tiny_config,
     tiny_model,
     tiny_tokenizer,
 )
@@ -98,28 +97,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
         return folder
 
     return lambda kind, **options: made(kind, json.dumps(options))
-
-
-class Remembering(LlamaForCausalLM):
-    """A Llama with a hidden state, which no cache knows of: it cannot be rolled back."""
-
-    seen = 0.0
-
-    def forward(self, input_ids: Tensor, use_cache: bool = True, **options: Any) -> Any:  # type: ignore[override]
-        output = super().forward(input_ids=input_ids, use_cache=use_cache, **options)
-        if use_cache:
-            self.seen += float(input_ids.sum())
-            output.logits += torch.sin(torch.arange(output.logits.shape[-1]) + self.seen)
-        return output
-
-
-def test_a_hidden_state_is_detected() -> None:
-    model = Remembering(tiny_config("llama")).eval()
-    trial = reference_logits(model, random_ids(24), "forgetful")
-    with pytest.raises(
-        ModelError, match=r"forgetful .* rolled back move its later logits by [\d.]+ standard dev"
-    ):
-        check(model, trial, trees=False)
 
 
 CHAOTIC: Any = {"num_hidden_layers": 12, "initializer_range": 1.0}  # in bfloat16
@@ -376,28 +353,15 @@ class RoundedLinear(nn.Linear):
         return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale.to(input.dtype))
 
 
-class PackedWords(nn.Module):
-    """A quantised layer as GPTQ and AWQ have them: no ``weight``."""
-
-    def __init__(self, plain: nn.Linear) -> None:
-        super().__init__()
-        self.register_buffer("qweight", (plain.weight.detach() * 64).round().to(torch.int32))
-
-    def forward(self, input: Tensor) -> Tensor:
-        return nn.functional.linear(input, self.get_buffer("qweight").to(input.dtype) / 64)
-
-
-@pytest.mark.parametrize(
-    ("quantised", "kind"),
-    [(RoundedLinear, "llama"), (PackedWords, "mistral"), (RoundedLinear, "qwen3")],
-)
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
 def test_models_with_quantised_layers_are_run_over_the_librarys_modules(
-    quantised: type[Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One projection is enough. The text of strict is that of the target alone."""
 
     def quantise(model: Any) -> None:
-        model.model.layers[1].mlp.down_proj = quantised(model.model.layers[1].mlp.down_proj)
+        block = model.model.layers[1].mlp
+        block.down_proj = RoundedLinear(block.down_proj)
 
     planted(quantise, monkeypatch)
     pair = ModelPool(device="cpu").get(custom_pair(str(tiny_checkpoint(kind, tmp_path))))

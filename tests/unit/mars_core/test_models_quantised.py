@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from itertools import accumulate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gguf
@@ -14,6 +13,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from torch import nn
+from transformers import PreTrainedConfig
 
 from mars_core.decoder import is_fast
 from mars_core.decoder.linear import HalfLinear, PackedLinear, QuantisedLinear
@@ -33,8 +33,8 @@ from mars_core.models.gguf.file import read_header
 from mars_core.models.gguf.kinds import FORMS, numbers_of
 from mars_core.models.gguf.model import read_model
 from mars_core.models.loading import suited
-from mars_core.models.source import SOURCE
-from mars_core.types import DrafterConfig, Sampling
+from mars_core.models.source import SOURCE, PlannedModel
+from mars_core.types import DrafterConfig, ModelRef, Sampling
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model
 from tests.gguf_files import TOKENS, TURNED, names_in_files, tokenizer_facts, turned, write
 from tests.live_pairs import traced
@@ -418,7 +418,5 @@ def test_auto_is_bfloat16_for_large_models_stored_in_it(
 ) -> None:
     for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
         monkeypatch.setattr(torch.cpu, name, lambda: able)
-    plan: Any = SimpleNamespace(
-        folder=tmp_path, config=SimpleNamespace(dtype=stored), parameters=parameters
-    )
-    assert suited(plan) == wanted
+    config = PreTrainedConfig(dtype=stored)
+    assert suited(PlannedModel(ModelRef("it"), tmp_path, config, parameters)) == wanted

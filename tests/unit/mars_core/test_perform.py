@@ -32,6 +32,7 @@ from mars_core.types import (
 from mars_core.verification import Draft, Known, Terms, decide
 from tests.live_pairs import config_for, decoded
 from tests.pairs import tiny_pair
+from tests.unit.mars_core.test_live import recorded
 
 NO_MEMORY = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
 
@@ -82,31 +83,13 @@ def followed(events: Iterator[JobEvent]) -> dict[int, Trace]:
     return {run: record.trace() for run, record in records.items()}
 
 
-def untimed(trace: Trace) -> Trace:
-    """Without what differs from one time to the next."""
-    measured = (
-        "wall_s",
-        "ttft_s",
-        "prefill_s",
-        "draft_s",
-        "verify_s",
-        "tokens_per_s",
-        "peak_memory_bytes",
-    )
-    steps = tuple(replace(step, draft_s=0, verify_s=0, elapsed_s=0) for step in trace.steps)
-    return replace(trace, steps=steps, summary=replace(trace.summary, **dict.fromkeys(measured, 0)))
-
-
 @pytest.mark.parametrize("prefix", [(), (5, 6, 7)])
 def test_events_tell_the_trace_that_the_run_has(bench: Bench, prefix: tuple[int, ...]) -> None:
     traces = bench.traces(1, 0, prefix=prefix, interval_s=0.0)
     assert list(traces) == [1, 0]
     for number, config in enumerate(bench.configs(prefix=prefix)):
         trace, summary = decoded(bench.pool.get(bench.spec), config), traces[number].summary
-        assert (
-            repr(untimed(traces[number])) == repr(untimed(trace))
-            and trace.status is Status.COMPLETED
-        )
+        assert recorded(traces[number]) == recorded(trace) and trace.status is Status.COMPLETED
         assert len(trace.steps) > 1
         assert (
             summary.peak_memory_bytes > 0

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from scipy.stats import chisquare
 
 from evaluation.plan.lane import Lane
 from evaluation.study.placebo import placebo_of
@@ -74,16 +75,13 @@ def test_it_relaxes_as_many_rejections_as_it_is_due_unless_the_text_ends_first(
 
 
 def test_every_set_of_places_is_equally_likely() -> None:
-    draws = 6000
     counts = Counter(
         tuple(number for number in range(5) if int(lot(values, number)) % 2)
-        for draw in range(draws)
+        for draw in range(6000)
         for values in ({"relaxed": 2, "of": 5, "draw": draw},)
     )
     assert len(counts) == 10  # 5 choose 2
-    expected = draws / len(counts)
-    chi_square = sum((count - expected) ** 2 / expected for count in counts.values())
-    assert chi_square < 27.9  # 9 degrees of freedom, p = 0.001
+    assert chisquare([*counts.values()]).pvalue > 0.001
 
 
 def test_bits_go_on_where_the_text_is() -> None:

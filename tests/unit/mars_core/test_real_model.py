@@ -19,8 +19,7 @@ from transformers import AutoModelForCausalLM
 
 from evaluation.lossless.command import DRAFTING
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
-from mars_core.models.gguf import fetch_default
-from mars_core.models.gguf.file import known_header
+from mars_core.models.gguf import fetch_default, header_of
 from mars_core.models.gguf.model import read_model
 from mars_core.models.memory import dtype_name
 from mars_core.models.source import SOURCE
@@ -71,7 +70,7 @@ def test_it_is_the_file_with_the_hash_and_it_answers(loaded: Callable[[str], Pai
     trace = decoded(pair, config(pair, SUFFIX, PROMPTS[0]))
     assert trace.text == "The capital of France is Paris."
     assert trace.config.environment["gguf"] == f"{smollm2.FILE} {smollm2.SHA256}"
-    header = known_header(folder / SOURCE, folder.name)
+    header = header_of(folder / SOURCE, folder.name)
     assert header.parameters == CATALOG[0].target_parameters
 
 

@@ -36,6 +36,7 @@ from tests.unit.mars_core.test_classifier import classified
 
 WARM = Sampling(1.0)
 TOGETHER = "rule none and drafter none can only be used together"
+LAST = 7  # the id that ends a text
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +57,12 @@ def config_for(
     seed: int = 0,
     stop: tuple[str, ...] = (),
     tree: TreeShape | None = None,
+    prefix: tuple[int, ...] = (),
     **parameters: float,
 ) -> RunConfig:
     drafter, prompt = DrafterConfig(kind, None, k, mode, tree), PromptConfig(text, stop=stop)
     config = live_pairs.config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
-    return replace(config, rule=RuleConfig(rule, parameters))
+    return replace(config, rule=RuleConfig(rule, parameters), prefix=prefix)
 
 
 def traced(pair: Pair, *options: Any, **named: Any) -> Trace:
@@ -101,14 +103,19 @@ def tree_of(*shape: int) -> dict[str, Any]:
             "rule fly is defined for coupled and greedy drafts only",
         ),
         (tree_of(5, 3, 3) | {"rule": "fly"}, "rule fly is defined for chains only"),
+        ({"prefix": (1, 10_000)}, "Token 1 of the given beginning has id 10000; .* are 0 to "),
+        ({"prefix": (LAST, 1)}, f"Token 0 of the given beginning, id {LAST}, ends the text"),
+        ({"prefix": (1,) * 250}, "4 tokens and the given beginning 250; 1 to 2 fit into .*256"),
+        ({"prefix": (1,) * 252}, "prompt and beginning alone do not fit into .*256"),
     ],
 )
 def test_bad_input_gets_one_sentence(
     pair: Pair, headed: Pair, change: dict[str, Any], message: str
 ) -> None:
     chosen = headed if change.get("kind") == "eagle3" and "tree" in change else pair
+    config = config_for(chosen, **change)
     with pytest.raises(ValueError, match=message) as caught:
-        Session(chosen).start(config_for(chosen, **change))
+        Session(replace(chosen, eos_ids=frozenset((LAST,)))).start(config)
     assert "\n" not in str(caught.value)
 
 

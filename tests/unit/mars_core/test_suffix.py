@@ -32,11 +32,6 @@ def test_a_longer_match_drafts_more_and_never_more_than_k_and_the_limit() -> Non
     assert len(drafted(text, limit=2)) == 2
 
 
-def test_what_followed_more_often_is_drafted_further() -> None:
-    once, thrice = [1, 2, 3, 4, 9, 1], [1, 2, 3, 4, 8, 1, 2, 3, 4, 7, 1, 2, 3, 4, 9, 1]
-    assert drafted(once) == [2] and drafted(thrice) == [2, 3, 4]
-
-
 def from_the_definition(ids: list[int], k: int) -> list[int]:
     """Candidates of every suffix, the longest first, by counting in the full text."""
     best, most = [], 0.0

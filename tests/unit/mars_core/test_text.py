@@ -109,11 +109,6 @@ def test_a_template_that_fails_refuses_the_prompt(template: str) -> None:
         encode(tokenizer(template), PromptConfig("b"))
 
 
-def test_empty_turn_after_a_history_is_refused() -> None:
-    with pytest.raises(ValueError, match="The prompt is empty"):
-        encode(PLAIN, PromptConfig("", "kind", history=HISTORY))
-
-
 def test_hostile_characters_of_a_history_are_made_valid() -> None:
     prompt = PromptConfig("b", history=(Exchange("\ud83d\ude00", "\ud800"),))
     assert encode(PLAIN, prompt) == encode(PLAIN, PromptConfig("😀\n\n\ufffd\n\nb"))

@@ -190,23 +190,6 @@ def column(rows: Tensor, name: str) -> list[float]:
     return [getattr(node, name) for node in decoded(rows).nodes]
 
 
-def total_variation(distribution: list[float], p: list[float]) -> float:
-    return sum(abs(a - b) for a, b in zip(distribution, p, strict=True)) / 2
-
-
-def largest_ratio(distribution: list[float], p: list[float]) -> float:
-    """The overshoot: the largest P/p of what P may emit."""
-    pairs = [(a, b) for a, b in zip(distribution, p, strict=True) if a > 1e-9]
-    return max(a / b if b else math.inf for a, b in pairs)
-
-
-def divergence(distribution: list[float], p: list[float]) -> float:
-    """KL(distribution ‖ p) in nats."""
-    return sum(
-        a * math.log(a / b) if b else math.inf for a, b in zip(distribution, p, strict=True) if a
-    )
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_measuring_changes_no_decision(rule: str) -> None:
     trees = "chain of 3", "branching", "duplicates"

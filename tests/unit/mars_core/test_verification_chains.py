@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 import torch
 
@@ -70,8 +71,8 @@ def contexts(seed: str, size: int) -> Contexts:
 
     def after(text: tuple[int, ...]) -> Distribution:
         rng = random.Random(f"{seed}{text}")
-        weights = [rng.random() ** 2 + 0.02 for _ in range(size)]
-        return [weight / sum(weights) for weight in weights]
+        weights = np.array([rng.random() ** 2 + 0.02 for _ in range(size)])
+        return weights / weights.sum()
 
     return after
 
@@ -81,12 +82,9 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
     that is kept."""
     reach = [1.0]
     for at, token in enumerate(x):
-        reach.append(min(1.0, reach[-1] * p(x[:at])[token] / q(x[:at])[token]))
-    excess = [
-        [reach[at] * a - b for a, b in zip(p(x[:at]), q(x[:at]), strict=True)]
-        for at in range(len(x))
-    ]
-    mass = [sum(max(0.0, each) for each in row) for row in excess]
+        reach.append(float(min(1, reach[-1] * p(x[:at])[token] / q(x[:at])[token])))
+    excess = [reach[at] * p(x[:at]) - q(x[:at]) for at in range(len(x))]
+    mass = [float(row.clip(min=0).sum()) for row in excess]
     ends = [
         mass[at] / (mass[at] + 1 - reach[at]) if mass[at] + 1 - reach[at] else 1.0
         for at in range(1, len(x))
@@ -96,8 +94,8 @@ def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], li
 
 def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Decoded:
     prefixes = [x[:at] for at in range(len(x) + 1)]
-    logits = torch.tensor([p(text) for text in prefixes], dtype=torch.float64).log()
-    distribution = torch.tensor([q(text) for text in prefixes[:-1]], dtype=torch.float64)
+    logits = torch.tensor(np.stack([p(text) for text in prefixes])).log()
+    distribution = torch.tensor(np.stack([q(text) for text in prefixes[:-1]]))
     draft = chain_draft(
         torch.tensor([0, *x]), distribution.gather(-1, torch.tensor(x)[:, None])[:, 0], distribution
     )
