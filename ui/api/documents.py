@@ -15,7 +15,7 @@ from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.models.catalog import SMALL_TREE
 from mars_core.rules import RULES, Siblings
-from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token, Trace
+from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token
 from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label
