@@ -98,8 +98,12 @@ def test_a_study_is_started_stopped_resumed_read_and_opened_in_history(
     button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("demo_arithmetic")
     expected(page, "#study-problems").to_be_visible()
-    for name, value in (("problems", "40"), ("max-new-tokens", "64"), ("values", "0.9")):
-        field = page.locator(f"#study-{name} input")
+    for name, value in (
+        ("problems", "40"),
+        ("max-new-tokens", "64"),
+        ("parameters", "theta = 0.9"),
+    ):
+        field = page.locator(f"#study-{name}-input")
         field.fill(value)
         field.blur()
     expect(page.locator(".mars-study-estimate").locator("visible=true")).to_contain_text(

@@ -19,17 +19,18 @@ from mars_core.rules.expression import VARIABLES
 from mars_core.settings import CHAIN, KINDS, Settings
 from mars_core.settings.drafts import SERVED
 from mars_core.settings.setting import Flag, Number, SettingKind, Text, Words
-from mars_core.types import SERVER, DraftMode
+from mars_core.types import SERVER, DraftMode, number_text
 from ui.kit.labels import LANE_NAMES, drafter_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.own import named_models
-from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
+from ui.settings.parameters import EXAMPLES, default_theta, expression_error
 from ui.settings.values import (
     DRAFTS,
     MODELS,
     SHARED,
     EnteredValues,
+    as_parameter,
     as_text,
     taken,
     tree_text,
@@ -38,8 +39,8 @@ from ui.settings.values import (
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 USUAL = Settings()
-WIDTHS = {"number": 96, "choice": 150, "none": 0}  # of a kind, at least, in pixels; else WIDE
-WIDE = 200
+WIDTHS = {"number": 96, "choice": 150}  # of a kind, at least, in pixels; else WIDE
+WIDE, PARAMETER = 200, 120
 SECTIONS = {  # settings by section, in the order of the table, the pair first
     section: sorted((name for name in KINDS if KINDS[name].section == section), key="pair".__ne__)
     for section in dict.fromkeys(kind.section for kind in KINDS.values())
@@ -63,9 +64,8 @@ CONTROLS: Mapping[str, dict[str, Any]] = {  # of settings, where their kind is n
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """``kind``: number, text, lines, choice, radio, check, many, or none for a mere switch. A
-    change has the panel drawn again, of a ``live`` one also while it is typed. ``width``: at least,
-    in pixels. ``switches``: it has a button that makes it a number or an expression. ``wrong``:
+    """``kind``: number, text, lines, choice, radio, check or many. A change has the panel drawn
+    again, of a ``live`` one also while it is typed. ``width``: at least, in pixels. ``wrong``:
     ``help`` is an error."""
 
     id: str
@@ -83,7 +83,6 @@ class FormField:
     also: str = ""  # what errors call it, beside its name and the beginning of its label
     visible: bool = True
     live: bool = False
-    switches: bool = False
     wrong: bool = False
 
 
@@ -211,25 +210,23 @@ class Fields:
         self.by_name[name] = replace(self.by_name[name], visible=visible)
 
     def parameter(self, rule: Rule, parameter: Parameter) -> None:
-        """Add a number, or the text of an expression, which is checked as it is typed; of WHERE
-        only this."""
-        name, title = parameter.name, parameter_title(parameter.name)
-        value, switches = self.values.get(name), not parameter.is_integer
-        if switches and isinstance(value, str):
-            error, example = expression_error(rule, name, value), EXAMPLES[parameter is WHERE]
-            words = (
-                f"{parameter.help}. An expression of {', '.join(VARIABLES)}, such as {example}; "
-                f"values are moved into {parameter.low:g} to {parameter.high:g}."
+        """Add the text of a number, or of an expression where that may be one, which is checked as
+        it is typed."""
+        name, example, words = parameter.name, EXAMPLES[parameter is WHERE], parameter.help
+        usual = default_theta(self.spec).value if name == "theta" else parameter.default
+        given = as_parameter(self.values.get(name, "" if parameter is WHERE else usual))
+        text = number_text(given) if isinstance(given, int | float) else given or ""
+        if isinstance(given, str):
+            words += (
+                f". An expression of {', '.join(VARIABLES)}; values are moved into "
+                f"{parameter.low:g} to {parameter.high:g}."
             )
-            more = {"help": error or words, "wrong": bool(error), "switches": True, "live": True}
-            self.add(name, "text", title, placeholder=example, width=240, **more)
-        elif parameter is WHERE:
-            self.add(name, "none", title, None, help=parameter.help, switches=True)
-        else:
-            default = default_theta(self.spec).value if name == "theta" else parameter.default
-            more = {"help": parameter.help, "switches": switches, "step": step_of(parameter)}
-            live = rule.margin_threshold is not None
-            self.add(name, "number", title, default, live=live, **more)
+        elif not parameter.is_integer:
+            words += f"; or an expression, such as {example}"
+        error = expression_error(rule, name, text)
+        more = {"help": error or words, "wrong": bool(error), "live": True, "width": PARAMETER}
+        self.values = {**self.values, name: text}
+        self.add(name, "text", parameter_title(name), **more)
 
 
 def lane(
@@ -263,8 +260,9 @@ def lane(
     numbers = Fields(values, f"{id_}-parameter", form.spec)
     for parameter in RULES[rule].settable if rule in RULES else ():
         numbers.parameter(RULES[rule], parameter)
-    for name in SERVED if rule == SERVER else ():
-        numbers.add(name, "text", KINDS[name].heading(name), placeholder=KINDS[name].help)
+    for name in SERVED if SERVER in rules else ():  # kept while another rule is looked at
+        more = {"placeholder": KINDS[name].help, "visible": rule == SERVER}
+        numbers.add(name, "text", KINDS[name].heading(name), **more)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
 
 

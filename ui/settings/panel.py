@@ -10,7 +10,6 @@ on which others depend, and ``lane`` where it is a lane's; ``input`` with the ac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -19,7 +18,7 @@ from display.format import parameters
 from display.sources import to_json
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
-from mars_core.rules import RULES, WHERE
+from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, with_constants
@@ -37,13 +36,12 @@ from ui.settings.own import (
     listed,
     may_fit,
 )
-from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
+from ui.settings.parameters import ThresholdNote, default_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
     MODELS,
     MOST_LANES,
     EnteredValues,
-    as_parameter,
     as_text,
     lanes_of,
     parse,
@@ -59,10 +57,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "head": ("drafter", "draft_mode"),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
     "purpose": ("suite", "problems", "rules"),
-    "rules": ("others",),
-    "parameter": ("values", "others"),
 }
-EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 SCRIPT = "\n".join(
     [asset("morph.js"), asset("wrong.js", "settings"), asset("settings.js", "settings")]
 )
@@ -208,7 +203,7 @@ class SettingsPanel:
     def changed(self, value: str | None, *changes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """``changes``: those since the last answer, in their order."""
         values = parse(value)
-        before = dict(values), [lane.get("theta") for lane in lanes_of(values)]
+        before = dict(values), [number_of(lane.get("theta")) for lane in lanes_of(values)]
         for each in changes:
             self._change(values, each)
         names = [str(each.get("changed")) for each in changes]
@@ -242,17 +237,11 @@ class SettingsPanel:
         what, spec = changed.get("changed"), self.spec(values)
         resets = RESETS.get(str(what), ())
         kind, _, name = str(what).partition(" ")
-        if what == "other theta":
-            rules: Sequence[RuleConfig] = ()
-            with suppress(ValueError):
-                rules = self._rules(values, None if index is None else where)
-            other = other_theta(rules, default_theta(spec)).value
-            where.update({"values": f"{other:g}"} if index is None else {"theta": other})
-        elif what == "pair":  # a default gives way to that of another pair
+        if what == "pair":  # a default gives way to that of another pair
             others = None, *self.services.catalog
             kept, known = {what, *resets}, {default_theta(each).value for each in others}
             if spec is None:  # an own pair has no settings of its own: those that were chosen stay
-                kept, known, resets = {*kept, "values"}, set(), ()
+                kept, known, resets = {*kept, "parameters"}, set(), ()
             for each in lanes:
                 if number_of(each.get("theta")) in known:
                     del each["theta"]
@@ -266,13 +255,6 @@ class SettingsPanel:
                 values[into] = dropped(file[:LONGEST_NAME], int(size[:LONGEST_SIZE]))
         elif what in MODELS and values.get("drafter") != values.get("usual_drafter"):
             resets = ()  # a drafter that was chosen stays
-        elif kind == "expression" and name in EXPRESSIBLE:
-            typed = where.pop(name, None)
-            number = number_of(as_parameter(typed))
-            if not isinstance(typed, str):  # with its point: a text of digits is a number
-                where[name] = "" if number is None else str(float(number))
-            elif number is not None:
-                where[name] = number
         for reset in resets:
             where.pop(reset, None)
 

@@ -46,10 +46,10 @@ FORM = Settings(
 )
 SWEEP = StudyForm(
     {
-        **{"purpose": "compare", "margin": 0.98, "repeats": 1, "parameter": "theta"},
+        **{"purpose": "compare", "margin": 0.98, "repeats": 1},
         **{"pair": "bundled", "drafter": "model", "temperature": "1", "k": "3"},
         **{"suite": "prompts", "prompts": "Once\nTwice", "max_new_tokens": 8, "seed": 3},
-        **{"rules": ["mars"], "values": "0.1 0.9"},
+        **{"rules": ["mars"], "parameters": "theta = 0.1 0.9"},
     }
 )
 

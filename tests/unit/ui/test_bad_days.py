@@ -182,7 +182,7 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
         ({"target": "/etc"}, "This page runs the model pairs of its list"),
         ({"drafter": "eagle3:/etc"}, "This page runs the model pairs of its list"),
         ({"classifier": "/etc"}, "This page runs the model pairs of its list"),
-        ({"values": "0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
+        ({"parameters": "theta = 0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
         ({"k": "9"}, "K is 9; on this public page it must be 1 to 8."),
     ],
 )

@@ -242,14 +242,13 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"problems": null} -> the number of problems is empty
 {"rules": []} -> No rule is chosen
 {"rules": ["strict", "none"]} -> No rule is chosen
-{"values": ""} -> The list of θ is empty
-{"values": "0.9, x"} -> θ is 'x'; it must be a number.
-{"values": "0.9:0.8:0.1"} -> The range 0.9:0.8:0.1 of θ
-{"values": "0:1:0.0001"} -> The range 0:1:0.0001 of θ
-{"values": "0.9, 0.9"} -> Two lanes are the same
-{"others": "theta"} -> 'theta' among the other parameters is not name = value
-{"others": "theta = 0.5"} -> The other parameters fix theta, which is varied
-{"others": "beta = 1"} -> The other parameters have 'beta'
+{"parameters": "theta = ,"} -> The list of θ is empty
+{"parameters": "theta = 0.9, x"} -> θ is 'x'; it must be a number.
+{"parameters": "theta = 0.9:0.8:0.1"} -> The range 0.9:0.8:0.1 of θ
+{"parameters": "theta = 0:1:0.0001"} -> The range 0:1:0.0001 of θ
+{"parameters": "theta = 0.9, 0.9"} -> Two lanes are the same
+{"parameters": "theta"} -> 'theta' among the parameters is not name = values
+{"parameters": "beta = 1"} -> The parameters have 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
 {"k": "2.5"} -> k is 2.5; it must be a whole number from 1 to 64.

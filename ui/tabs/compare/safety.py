@@ -102,18 +102,14 @@ def _names(spec: PairSpec) -> set[str]:
 
 def _form(config: RunConfig, spec: PairSpec, problems: int) -> dict[str, Any]:
     drafter, parameters = config.drafter, numbers(config.rule.parameters)
-    first = next(iter(parameters), "")
+    lines = (f"{name} = {number_text(value)}" for name, value in parameters.items())
     tree = drafter.tree
     return {
         "pair": spec.key,
         "suite": "demo_arithmetic" if spec.key == BUNDLED_PAIR.key else "instructions",
         "problems": problems,
         "rules": [config.rule.name],
-        "parameter": first,
-        "values": number_text(parameters[first]) if first else "",
-        "others": ", ".join(
-            f"{name} = {number_text(value)}" for name, value in parameters.items() if name != first
-        ),
+        "parameters": "\n".join(lines),
         "drafter": drafter.kind,
         "tree": KINDS["tree"].text(tree) if tree else CHAIN,
         "k": str(drafter.k),
