@@ -14,7 +14,6 @@ from typing import Any
 
 import gradio as gr
 
-from display.format import parameters
 from display.sources import to_json
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
@@ -26,16 +25,7 @@ from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import drafter_title
 from ui.kit.panel import render
 from ui.settings.fields import Fields, LaneFields, lane
-from ui.settings.own import (
-    PairNote,
-    dropped,
-    facts_of,
-    fitting,
-    hub_choices,
-    known_of,
-    listed,
-    may_fit,
-)
+from ui.settings.own import dropped, listed_pair, own_pair
 from ui.settings.parameters import ThresholdNote, default_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
@@ -46,7 +36,6 @@ from ui.settings.values import (
     lanes_of,
     parse,
     read_lane_values,
-    read_settings,
     seeded,
 )
 
@@ -66,11 +55,6 @@ BESIDE = """(...all) => [
 ]"""
 MOST_CHANGES = 20  # that are read of an event
 LONGEST_NAME, LONGEST_SIZE = 255, 20  # characters of a file’s name, digits of its bytes
-ABOUT_CUSTOM = (
-    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
-    "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
-    "owner/name/file.gguf). Without both, drafts come from the text itself."
-)
 
 
 class SettingsPanel:
@@ -118,8 +102,10 @@ class SettingsPanel:
         ]
         values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
-        loaded_spec, note = (
-            (spec, self._note(spec, drawn=drawn)) if spec else self._custom_pair(entered)
+        named, note = (
+            (spec, listed_pair(services, spec, drawn=drawn))
+            if spec
+            else own_pair(services, entered)
         )
         html = render(
             f"settings/templates/{self._scope}.html.jinja",
@@ -130,7 +116,7 @@ class SettingsPanel:
             note=note,
             custom=spec is None,
             changes=as_text(entered.get("changes")),
-            thresholds=self._notes(values, loaded_spec),
+            thresholds=self._notes(values, named),
             limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
             seeded=seeded(values),
@@ -153,39 +139,6 @@ class SettingsPanel:
         return next(
             (spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0]
         )
-
-    def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, PairNote]:
-        """Return the custom pair, and what is known of it before it is loaded; or why there is
-        none, if anything is given."""
-        typed = [as_text(values.get(name)) for name in MODELS]
-        for name, each in zip(MODELS, typed, strict=True):
-            if (choices := listed(each)) is not None:
-                return None, PairNote(
-                    f"Choose the {name} in {each.strip()}:", choices=choices, into=name
-                )
-        if not any(typed):
-            return None, PairNote(ABOUT_CUSTOM)
-        try:
-            spec, summaries = known_of(self.services, read_settings(values, "", *MODELS).spec())
-            fit = self.services.pool.fits(spec, kept=all(each.kept for each in summaries.values()))
-        except ValueError as error:
-            choices, repository = hub_choices(error), str(error).partition(" ")[0]
-            fields = zip(MODELS, typed, strict=True)
-            into = next((name for name, each in fields if repository in each), "")
-            return None, PairNote(str(error), bool(choices), choices=choices, into=into)
-        facts = facts_of(self.services, spec, summaries, fit)
-        return spec, PairNote(spec.note, may_fit(fit), facts, named=typed[0].strip())
-
-    def _note(self, spec: PairSpec, *, drawn: bool) -> PairNote:
-        """Say what a pair of the catalog can do, and what memory it needs, which is not for
-        strangers."""
-        sizes = " → ".join(
-            parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size
-        )
-        facts = [f"{sizes} parameters"] if sizes else []
-        fit = self.services.pool.fits(spec) if drawn else None
-        facts += fitting(fit) if fit and not self.services.public else []
-        return PairNote(spec.note, fit is None or may_fit(fit), facts)
 
     def _notes(self, values: EnteredValues, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """Return notes on the thresholds of each lane; without lanes one on all."""

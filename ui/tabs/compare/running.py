@@ -31,20 +31,13 @@ from ui.settings.values import (
     read_beside,
     read_settings,
 )
+from ui.tabs.compare import handlers
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
 from ui.tabs.compare.continuation import ContinuationRequest, read_continuation
 from ui.tabs.compare.frames import DisplayedComparison, Frame
-from ui.tabs.compare.handlers import (
-    measure_time,
-    run_comparison,
-    run_counterfactual,
-    run_follow_up,
-    run_one_more,
-)
 from ui.tabs.compare.safety import assured
 
 SEEDS = 2**31  # from which a new one is drawn
-RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
 MOST_REQUESTS = 1000  # pages whose latest request is known
@@ -142,7 +135,7 @@ class Running(CompareParts):
             with job_errors(services):
                 settings = read_settings(values, prompt)
                 answering = with_answers(services, settings, self.pasted)
-            yield from run_comparison(answering, settings, services.key)
+            yield from handlers.run_comparison(answering, settings, services.key)
 
         yield from self.frames(request, frames, request_json(prompt, values))
 
@@ -161,7 +154,7 @@ class Running(CompareParts):
         taken = {self.follow_up.question: ""}
         for changed in self.frames(
             request,
-            lambda services: run_follow_up(
+            lambda services: handlers.run_follow_up(
                 services, displayed, question or "", history, services.key
             ),
         ):
@@ -172,7 +165,7 @@ class Running(CompareParts):
     ) -> Iterator[Updates]:
         if displayed:
             yield from self.frames(
-                request, lambda services: measure_time(services, displayed, services.key)
+                request, lambda services: handlers.measure_time(services, displayed, services.key)
             )
 
     def new_seed(self, value: str | None) -> str:
@@ -244,7 +237,9 @@ class Running(CompareParts):
         if wanted.rejected and displayed is not None:
             yield from self.frames(
                 request,
-                lambda services: run_counterfactual(services, displayed, wanted, services.key),
+                lambda services: handlers.run_counterfactual(
+                    services, displayed, wanted, services.key
+                ),
             )
             return
         changed = self.one_more(wanted, displayed, value)
@@ -256,7 +251,8 @@ class Running(CompareParts):
             )
         else:
             yield from self.frames(
-                request, lambda services: run_one_more(services, displayed, wanted, services.key)
+                request,
+                lambda services: handlers.run_one_more(services, displayed, wanted, services.key),
             )
 
     def one_more(
@@ -281,4 +277,4 @@ class Running(CompareParts):
 
 def _runs(strip: str) -> bool:
     """Return whether this strip says that something runs."""
-    return f'data-state="{RUNNING}"' in strip
+    return 'data-state="running"' in strip
