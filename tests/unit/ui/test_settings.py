@@ -136,7 +136,9 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
     lanes = [{"rule": "strict"}, {"rule": "typical", "theta": 0.5, "epsilon": 0.3}]
     values = {"tree": "3/2/1", "seed": 9, "lanes": lanes}
     after = redrawn(panel, values, changed="rule", lane=1)
-    assert lanes_of(after)[1]["epsilon"] == "0.09" and after["tree"] == "3/2/1" and after["seed"] == 9
+    assert (
+        lanes_of(after)[1]["epsilon"] == "0.09" and after["tree"] == "3/2/1" and after["seed"] == 9
+    )
     assert redrawn(panel, values, changed="pair")["tree"] == "12/6/2"
     for pair, temperature in (
         ("bundled", 1),

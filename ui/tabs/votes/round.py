@@ -43,18 +43,15 @@ NO_VOTE = "The round ended without a vote; its runs are in History."
 
 @dataclass(frozen=True, slots=True)
 class RoundFrame:
-    """What changes on the page; ``round`` names a round that waits for its vote."""
+    """What changes on the page."""
 
     strip: Strip
     view: RoundView | None = None
-    round: str = ""
 
 
 class OpenRound(NamedTuple):
-    """A round that waits for its vote. ``name``: to take it with; ``left_lane``: the lane that is
-    Answer A."""
+    """A round that waits for its vote. ``left_lane``: the lane that is Answer A."""
 
-    name: str
     comparison: str
     left_lane: int
 
@@ -162,17 +159,14 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds) -> RoundFram
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side)
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
-    waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)
-    rounds.put(services.key, waiting)
-    return RoundFrame(QUESTION, question_view(round_), waiting.name)
+    rounds.put(services.key, OpenRound(round_.comparison, round_.left_lane))
+    return RoundFrame(QUESTION, question_view(round_))
 
 
-def cast_vote(
-    services: Services, rounds: Rounds, name: str, choice: Choice
-) -> tuple[str, Round] | None:
-    """Save the vote on the round of that name: its id, for its comment, and the round; None where
-    it has one already. Raises StorageError, and then it may be tried again."""
-    waiting = rounds.take(services.key, lambda waiting: waiting.name == name)
+def cast_vote(services: Services, rounds: Rounds, choice: Choice) -> tuple[str, Round] | None:
+    """Save the vote on the page's round: its id, for its comment, and the round; None where none
+    waits for one. Raises StorageError, and then it may be tried again."""
+    waiting = rounds.take(services.key)
     if waiting is None:
         return None
     try:

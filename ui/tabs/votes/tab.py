@@ -44,8 +44,7 @@ HEADING = (
 
 
 class VotesTab:
-    """The tab's components and its events. ``name``: of the round that waits for a vote; ``vote``:
-    id of the one just cast."""
+    """The tab's components and its events. ``vote``: id of the one just cast."""
 
     def __init__(self, services: Services) -> None:
         self.services, self.rounds = services, Rounds(MOST_OPEN)
@@ -83,7 +82,7 @@ class VotesTab:
         with gr.Column(elem_classes=["mars-panel"]):
             gr.HTML(HEADING, apply_default_css=False)
             self.tally = panel_component(tally_html(), elem_id="votes-tally")
-        self.name, self.vote = gr.State(""), gr.State("")
+        self.vote = gr.State("")
 
     def wire(self, tab: gr.Tab) -> None:
         """Have the results read whenever ``tab`` is chosen."""
@@ -95,7 +94,6 @@ class VotesTab:
             *buttons,
             self.comment,
             self.saved,
-            self.name,
             self.vote,
             self.strip,
             *round_,
@@ -105,7 +103,7 @@ class VotesTab:
         pressed = gr.on(
             triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE
         )
-        outputs = [self.strip, *round_, self.name, self.tally]
+        outputs = [self.strip, *round_, self.tally]
         running = pressed.then(
             self.on_write,
             [self.prompt, self.panel.component, self.panel.beside],
@@ -117,8 +115,8 @@ class VotesTab:
         running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
         running.then(self.on_end, None, [self.write, self.stop.button], **PRIVATE)
         self.stop.wire()
-        voted = [self.strip, *round_, self.after, self.name, self.vote, self.tally]
-        self.round.select(self.on_vote, self.name, voted, **PRIVATE)
+        voted = [self.strip, *round_, self.after, self.vote, self.tally]
+        self.round.select(self.on_vote, None, voted, **PRIVATE)
         self.keep.click(
             self.on_keep, [self.vote, self.comment], [self.saved, self.tally], **PRIVATE
         )
@@ -133,7 +131,7 @@ class VotesTab:
         values = parse(value)
         seed = {"seed": secrets.randbelow(SEEDS)}
         return {
-            **dict.fromkeys((self.comment, self.saved, self.name, self.vote), ""),
+            **dict.fromkeys((self.comment, self.saved, self.vote), ""),
             self.after: gr.update(visible=False),
             self.write: gr.update(visible=False),
             **self.stop.begin(request),
@@ -161,7 +159,7 @@ class VotesTab:
         for frame in write_answers(services, self.rounds, settings, self.stop.visitor(request)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
-                changed |= self.show(frame.view) | {self.name: frame.round}
+                changed |= self.show(frame.view)
                 if frame.view.state == "revealed":  # both texts were the same, which counts
                     changed[self.tally] = tally_now(services)
             yield changed
@@ -175,25 +173,21 @@ class VotesTab:
     def on_end(self) -> Updates:
         return {self.write: gr.update(visible=True)} | self.stop.end()
 
-    def on_vote(self, name: str, event: gr.EventData, request: gr.Request) -> Updates:
+    def on_vote(self, event: gr.EventData, request: gr.Request) -> Updates:
         """Save the vote: a second vote on the same round, or one that is none, changes nothing."""
-        services, data = self.services.for_visitor(request), event_data(event)
-        if data.get("choice") not in list(Choice):
-            return {self.name: name}
-        choice = Choice(data["choice"])
+        services, choice = self.services.for_visitor(request), event_data(event).get("choice")
         try:
-            cast = cast_vote(services, self.rounds, name, choice)
+            known = choice in list(Choice)
+            cast = cast_vote(services, self.rounds, Choice(choice)) if known else None
         except StorageError as error:
-            sentence = services.sentence(error)
-            return {self.strip: message_strip(sentence, "failed").html(), self.name: name}
+            return {self.strip: message_strip(services.sentence(error), "failed").html()}
         if cast is None:
-            return {self.name: ""}
+            return {self.strip: gr.skip()}
         vote_id, round_ = cast
         return {
             self.strip: reveal_strip(round_, choice).html(),
             **self.show(revealed(round_, choice)),
             self.after: gr.update(visible=True),
-            self.name: "",
             self.vote: vote_id,
             self.tally: tally_now(services),
         }
