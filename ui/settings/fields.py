@@ -30,7 +30,6 @@ from ui.settings.values import (
     MODELS,
     SHARED,
     EnteredValues,
-    as_parameter,
     as_text,
     taken,
     tree_text,
@@ -210,13 +209,14 @@ class Fields:
         self.by_name[name] = replace(self.by_name[name], visible=visible)
 
     def parameter(self, rule: Rule, parameter: Parameter) -> None:
-        """Add the text of a number, or of an expression where that may be one, which is checked as
-        it is typed."""
+        """Add the text of a number or, where that may be, an expression, checked as it is typed."""
         name, example, words = parameter.name, EXAMPLES[parameter is WHERE], parameter.help
         usual = default_theta(self.spec).value if name == "theta" else parameter.default
-        given = as_parameter(self.values.get(name, "" if parameter is WHERE else usual))
-        text = number_text(given) if isinstance(given, int | float) else given or ""
-        if isinstance(given, str):
+        given = self.values.get(name, "" if parameter is WHERE else usual)
+        number = number_of(given)
+        text = number_text(number) if number is not None else ""
+        text = given if isinstance(given, str) else text  # as it is typed
+        if text.strip() and number is None:
             words += (
                 f". An expression of {', '.join(VARIABLES)}; values are moved into "
                 f"{parameter.low:g} to {parameter.high:g}."
