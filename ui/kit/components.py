@@ -24,6 +24,7 @@ RUN_FILES = (
 )
 OTHER_FILES = ("votes.csv", "votes.parquet", "counterfactuals.csv", "counterfactuals.parquet")
 REPORT = "report.html"
+WARMING = "Warming up: a few tokens that do not count …"
 
 
 @dataclass(frozen=True, slots=True)

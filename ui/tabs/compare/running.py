@@ -7,7 +7,6 @@ the lanes."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +22,7 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates
 from ui.public.latest import Latest
 from ui.result.details import Details
+from ui.settings.prompt import with_new_seed
 from ui.settings.values import (
     MOST_LANES,
     lane_with_theta,
@@ -37,7 +37,6 @@ from ui.tabs.compare.continuation import ContinuationRequest, read_continuation
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.safety import assured
 
-SEEDS = 2**31  # from which a new one is drawn
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
 MOST_REQUESTS = 1000  # pages whose latest request is known
@@ -169,7 +168,7 @@ class Running(CompareParts):
             )
 
     def new_seed(self, value: str | None) -> str:
-        return self.prompt_panel.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
+        return self.prompt_panel.panel.value(with_new_seed(parse(value)))
 
     def request_stop(self, request: gr.Request) -> Any:
         self.services.stops.request(self.services.for_visitor(request).key)

@@ -31,14 +31,13 @@ from storage import RunStore, StorageError
 from ui.jobs.admission import RUNNING, JobError, check_configs, job_errors
 from ui.jobs.driver import with_models
 from ui.jobs.services import Services
-from ui.kit.components import Strip, message_strip
+from ui.kit.components import WARMING, Strip, message_strip
 from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted, check_size
 
 if TYPE_CHECKING:
     from evaluation.study.launch import Waves
     from mars_core.session import Session
 
-WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one job is up"
 NOT_BEGUN = "before strict’s runs were done that choose the settings; nothing was stored."
 

@@ -25,7 +25,7 @@ from storage import Choice, Source, StorageError
 from ui.jobs.admission import admit
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
-from ui.kit.components import Strip, message_strip
+from ui.kit.components import WARMING, Strip, message_strip
 from ui.public.latest import Latest
 from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are forgotten
 PROGRESS_STEPS = 20
-WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
 QUESTION = message_strip(
     "Which answer is better? Keys 1 to 4 vote as well; the rules are displayed afterwards.", "done"
 )
@@ -86,7 +85,7 @@ class _Writing:
                 return RoundFrame(message_strip(message, "running"))
             case Ready(batch):
                 self.longest, self.began = batch.configs[0].max_new_tokens, time.monotonic()
-                return RoundFrame(WARMING, RoundView("writing"))
+                return RoundFrame(message_strip(WARMING, "running"), RoundView("writing"))
             case Started():
                 self.comparison, self.tokens = event.comparison, 0
             case Saved():

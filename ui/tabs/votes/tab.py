@@ -3,7 +3,6 @@ say."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,15 +27,26 @@ from ui.kit.panel import panel_component
 from ui.result.view import RunPair
 from ui.settings.fields import Fields, lane
 from ui.settings.panel import SettingsPanel
-from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import EnteredValues, parse, read_beside, read_settings, seeded
+from ui.settings.prompt import (
+    LONGEST,
+    examples_of,
+    prompt_field,
+    wire_examples,
+    with_new_seed,
+)
+from ui.settings.values import (
+    EnteredValues,
+    parse,
+    read_beside,
+    read_settings,
+    seeded,
+)
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, tally_html, tally_now
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
 STARTING = "Starting; it waits for its turn …"
 BROKE = message_strip("The round did not start. Check the fields and try again.", "failed")
-SEEDS = 2**31
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second '
     "rule against the first, among votes for either, with Wilson’s 95 % interval.</p></div>"
@@ -129,7 +139,6 @@ class VotesTab:
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
         """Show nothing to vote on and nothing to comment; a new seed where one is requested."""
         values = parse(value)
-        seed = {"seed": secrets.randbelow(SEEDS)}
         return {
             **dict.fromkeys((self.comment, self.saved, self.vote), ""),
             self.after: gr.update(visible=False),
@@ -137,7 +146,7 @@ class VotesTab:
             **self.stop.begin(request),
             self.strip: message_strip(STARTING, "running").html(),
             **self.show(RoundView("writing")),
-            self.panel.component: self.panel.value(values | seed)
+            self.panel.component: self.panel.value(with_new_seed(values))
             if values.get("fresh") and seeded(values)
             else gr.update(),
         }
