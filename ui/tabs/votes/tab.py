@@ -98,35 +98,26 @@ class VotesTab:
         """Have the results read whenever ``tab`` is chosen."""
         self.panel.wire(self._follow, outputs=[self.chips])
         wire_examples(self.chips, self.prompt, self.panel)
-        round_ = [self.round, *self.pair.outputs]
+        texts = [self.comment, self.saved, self.vote]
         buttons = [self.write, self.stop.button, self.after]
-        cleared = [
-            *buttons,
-            self.comment,
-            self.saved,
-            self.vote,
-            self.strip,
-            *round_,
-            self.panel.component,
-        ]
+        shown = [self.strip, self.round, *self.pair.outputs, self.tally]
+        changed = [*shown, *buttons, *texts, self.panel.component]
         triggers = [self.write.click, self.again.click, self.prompt.submit]
         pressed = gr.on(
-            triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE
+            triggers, self.on_begin, self.panel.component, changed, trigger_mode="once", **PRIVATE
         )
-        outputs = [self.strip, *round_, self.tally]
         running = pressed.then(
             self.on_write,
             [self.prompt, self.panel.component, self.panel.beside],
-            outputs,
+            shown,
             js=self.panel.with_servers(2),
             **COMPUTES,
             **QUEUED,
         )
-        running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
-        running.then(self.on_end, None, [self.write, self.stop.button], **PRIVATE)
+        running.failure(lambda: self.broken(BROKE), None, shown, **PRIVATE)
+        running.then(self.on_end, None, buttons, **PRIVATE)
         self.stop.wire()
-        voted = [self.strip, *round_, self.after, self.vote, self.tally]
-        self.round.select(self.on_vote, None, voted, **PRIVATE)
+        self.round.select(self.on_vote, None, changed, **PRIVATE)
         self.keep.click(
             self.on_keep, [self.vote, self.comment], [self.saved, self.tally], **PRIVATE
         )
