@@ -177,7 +177,6 @@ def _jobs(services: Services, settings: Settings) -> Generator[DriverEvent, None
     spec, repeats = admit(services, settings), max(1, settings.repeats)
     return drive(
         services,
-        services.key,
         spec,
         read,
         runs=repeats * len(settings.rules),

@@ -48,7 +48,7 @@ def frames(
 ) -> list[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ui.tabs.votes.round.secrets.randbelow", lambda _: 1)
-        return list(write_answers(services, rounds, form, "visitor"))
+        return list(write_answers(services, rounds, form))
 
 
 def round_of(rule: str = "mars", *, left: int = 0) -> Round:
@@ -175,10 +175,10 @@ def test_stop_saves_the_run_and_needs_no_vote(
     services: Services, rounds: Latest[OpenRound]
 ) -> None:
     sent = []
-    for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
+    for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500)):
         sent.append(frame)
         if frame.strip.progress or "left" in plain(frame.strip.parts):
-            services.stops.request("visitor")
+            services.stop.request()
     assert sent[-1].strip.state == "cancelled" and rounds.take(services.key) is None
     assert sent[-1].view is not None and not sent[-1].view.texts
     assert saved(services) == [(1, 0, Status.CANCELLED)]
@@ -192,8 +192,8 @@ def test_a_round_without_a_vote_is_discarded_when_the_next_begins(
     owned = replace(
         services, public=True, store=services.store.of(owner), visitor=Visitor(owner, "page")
     )
-    list(write_answers(owned, rounds, FORM, owned.key))
-    following = write_answers(owned, rounds, FORM, owned.key)
+    list(write_answers(owned, rounds, FORM))
+    following = write_answers(owned, rounds, FORM)
     next(following)
     assert cast_vote(owned, rounds, Choice.LEFT) is None
     list(following)

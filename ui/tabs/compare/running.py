@@ -130,7 +130,7 @@ class Running(CompareParts):
             with job_errors(services):
                 settings = read_settings(values, prompt)
                 answering = with_answers(services, settings, self.pasted)
-            yield from handlers.run_comparison(answering, settings, services.key)
+            yield from handlers.run_comparison(answering, settings)
 
         yield from self.frames(frames(), request_json(prompt, values))
 
@@ -146,20 +146,19 @@ class Running(CompareParts):
             yield {self.view.strip: gr.skip()}
             return
         services, taken = self.services, {self.follow_up.question: ""}
-        frames = handlers.run_follow_up(services, displayed, question or "", history, services.key)
+        frames = handlers.run_follow_up(services, displayed, question or "", history)
         for changed in self.frames(frames):
             yield changed | (taken if self.view.turns in changed else {})
 
     def measure(self, displayed: DisplayedComparison | None) -> Iterator[Updates]:
         if displayed:
-            key = self.services.key
-            yield from self.frames(handlers.measure_time(self.services, displayed, key))
+            yield from self.frames(handlers.measure_time(self.services, displayed))
 
     def new_seed(self, value: str | None) -> str:
         return self.prompt_panel.panel.value(with_new_seed(parse(value)))
 
     def request_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(self.services.for_visitor(request).key)
+        self.services.for_visitor(request).stop.request()
         return gr.update(value="Stopping …", interactive=False)
 
     def show(self, strip: str, request: gr.Request) -> Updates:
@@ -181,7 +180,7 @@ class Running(CompareParts):
 
         def updates() -> Iterator[Updates]:
             services = self.services
-            services.stops.begin(services.key)
+            services.stop.begin()
             for frame in frames:
                 strip = frame.strip and assured(frame.strip, services, self.verdicts)
                 changed = self.view.update(strip, frame.lanes, frame.turns)
@@ -219,7 +218,7 @@ class Running(CompareParts):
             return
         self.last_request.put(page, wanted.nonce)
         if wanted.rejected and displayed is not None:
-            yield from self.frames(handlers.run_counterfactual(services, displayed, wanted, page))
+            yield from self.frames(handlers.run_counterfactual(services, displayed, wanted))
             return
         changed = self.one_more(wanted, displayed, value)
         if changed:
@@ -228,7 +227,7 @@ class Running(CompareParts):
             entered = changed.get(self.prompt_panel.panel.component, value)
             yield from self.compare(prompt, entered)
         else:
-            yield from self.frames(handlers.run_one_more(services, displayed, wanted, page))
+            yield from self.frames(handlers.run_one_more(services, displayed, wanted))
 
     def one_more(
         self, wanted: ContinuationRequest, displayed: DisplayedComparison | None, value: str | None

@@ -126,17 +126,17 @@ class QualityTab(QualityLayout):
 
     def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
         form = read_study(value)
-        yield from self.follow(request, lambda services, visitor: started(services, visitor, form))
+        yield from self.follow(request, lambda services: started(services, form))
 
     def go_on(self, request: gr.Request, study: str) -> Iterator[Updates]:
-        yield from self.follow(request, lambda services, visitor: resumed(services, visitor, study))
+        yield from self.follow(request, lambda services: resumed(services, study))
 
     def follow(
-        self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyFrame]]
+        self, request: gr.Request, job: Callable[[Services], Iterator[StudyFrame]]
     ) -> Iterator[Updates]:
         """Return the updates of a job for a visitor."""
         services = self.services.for_visitor(request)
-        updates = self.progress(services, job(services, self.stop.visitor(request)))
+        updates = self.progress(services, job(services))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:

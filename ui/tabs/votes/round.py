@@ -125,9 +125,7 @@ class _Writing:
         )
 
 
-def write_answers(
-    services: Services, rounds: Rounds, settings: Settings, visitor: str
-) -> Iterator[RoundFrame]:
+def write_answers(services: Services, rounds: Rounds, settings: Settings) -> Iterator[RoundFrame]:
     """Write both answers, none after one that failed, then show them at once. Raises JobError."""
     rounds.take(services.key)  # the round before gets no vote
     spec, writing = admit(services, settings), _Writing()
@@ -139,9 +137,7 @@ def write_answers(
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
         return [Batch(configs, services.rounds(configs, 1), source=Source.VOTE)]
 
-    with closing(
-        drive(services, visitor, spec, read, runs=2, new_tokens=settings.max_new_tokens)
-    ) as events:
+    with closing(drive(services, spec, read, runs=2, new_tokens=settings.max_new_tokens)) as events:
         for event in events:
             frame = writing.frame(event)
             if frame:

@@ -57,7 +57,8 @@ class VotesTab:
     """The tab's components and its events. ``vote``: id of the one just cast."""
 
     def __init__(self, services: Services) -> None:
-        self.services, self.rounds = services, Rounds(MOST_OPEN)
+        self.services = services = replace(services, scope="votes")
+        self.rounds = Rounds(MOST_OPEN)
         with gr.Column(elem_classes=["mars-panel", "mars-prompt-panel", "mars-votes-prompt"]):
             self.prompt = prompt_field(
                 services, "votes-prompt", "What should both answers be about?"
@@ -74,7 +75,7 @@ class VotesTab:
                 self.write = gr.Button(
                     "Write two answers", variant="primary", elem_id="votes-write"
                 )
-                self.stop = StopButton(services, "votes")
+                self.stop = StopButton(services)
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
@@ -156,7 +157,7 @@ class VotesTab:
         with job_errors(services):
             settings = read_settings(values, prompt)
             services = with_answers(services, settings, pasted)
-        for frame in write_answers(services, self.rounds, settings, self.stop.visitor(request)):
+        for frame in write_answers(services, self.rounds, settings):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
                 changed |= self.show(frame.view)
