@@ -176,13 +176,13 @@ class VotesTab:
 
     def on_vote(self, event: gr.EventData, request: gr.Request) -> Updates:
         """Save the vote: a second vote on the same round, or one that is none, changes nothing."""
-        services, choice = self.services.for_visitor(request), event_data(event).get("choice")
+        services, chosen = self.services.for_visitor(request), event_data(event).get("choice")
+        choice = next((each for each in Choice if each == chosen), None)
         try:
-            known = choice in list(Choice)
-            cast = cast_vote(services, self.rounds, Choice(choice)) if known else None
+            cast = cast_vote(services, self.rounds, choice) if choice else None
         except StorageError as error:
             return {self.strip: message_strip(services.sentence(error), "failed").html()}
-        if cast is None:
+        if choice is None or cast is None:
             return {self.strip: gr.skip()}
         vote_id, round_ = cast
         return {
