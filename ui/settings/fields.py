@@ -4,7 +4,7 @@ values that a browser holds. No gradio."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -233,9 +233,9 @@ def lane(
     index: int,
     form: Fields,
     values: EnteredValues,
+    rules: Collection[str],
     *,
-    votes: bool = False,
-    rules: Iterable[str] = RULES,
+    votes: bool,
 ) -> LaneFields:
     """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
     drafter of ``form`` or one of its own; a server has neither. ``rules``: that are offered."""

@@ -24,7 +24,7 @@ from ui.kit.assets import asset, with_constants
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import drafter_title
 from ui.kit.panel import render
-from ui.settings.fields import Fields, LaneFields, lane
+from ui.settings.fields import Fields, lane
 from ui.settings.own import dropped, listed_pair, own_pair
 from ui.settings.parameters import ThresholdNote, default_theta, threshold_note
 from ui.settings.values import (
@@ -59,7 +59,7 @@ LONGEST_NAME, LONGEST_SIZE = 255, 20  # characters of a file’s name, digits of
 
 class SettingsPanel:
     """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to
-    Fields. ``lanes``: how many there are at first, each described by ``describe_lane``. ``label``
+    Fields. ``lanes``: how many there are at first. ``label``
     sums the values up in one line; ``thresholds``: the rules that they name beside those of the
     lanes."""
 
@@ -70,12 +70,11 @@ class SettingsPanel:
         describe: Callable[[Fields], object],
         *,
         lanes: int = 0,
-        describe_lane: Callable[[int, Fields, EnteredValues], LaneFields] = lane,
         label: Callable[[EnteredValues], str] = lambda _: "",
         thresholds: Callable[[EnteredValues], Sequence[RuleConfig]] = lambda _: (),
     ) -> None:
         self.services, self._scope, self._label = services, scope, label
-        self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
+        self._describe, self._thresholds = describe, thresholds
         self.component = gr.HTML(
             self.value({"lanes": [{}] * lanes}, drawn=False),
             html_template='<div class="mars-settings"></div>',
@@ -97,7 +96,7 @@ class SettingsPanel:
         spec, services = self.spec(entered), self.services
         fields = self._fields(entered, spec)
         lanes = [
-            self._describe_lane(index, fields, each)
+            lane(index, fields, each, services.rules, votes=self._scope == "votes")
             for index, each in enumerate(lanes_of(entered)[:MOST_LANES])
         ]
         values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}

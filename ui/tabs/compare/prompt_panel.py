@@ -4,7 +4,6 @@ tokens."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -21,7 +20,7 @@ from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import LATEST, PRIVATE, Updates
-from ui.settings.fields import Fields, lane
+from ui.settings.fields import Fields
 from ui.settings.panel import SettingsPanel
 from ui.settings.parameters import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
@@ -76,7 +75,6 @@ class PromptPanel:
                 "compare",
                 _describe,
                 lanes=FIRST_LANES,
-                describe_lane=partial(lane, rules=services.rules),
                 label=self._label,
             )
         self.inputs: list[Any] = [self.prompt, self.panel.component]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import gradio as gr
 
@@ -25,7 +24,7 @@ from ui.kit.components import (
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.kit.panel import panel_component
 from ui.result.view import RunPair
-from ui.settings.fields import Fields, lane
+from ui.settings.fields import Fields
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import (
     LONGEST,
@@ -64,13 +63,7 @@ class VotesTab:
                 services, "votes-prompt", "What should both answers be about?"
             )
             self.chips = chips_component(services.catalog[0].prompts, "votes-chips")
-            self.panel = SettingsPanel(
-                services,
-                "votes",
-                _describe,
-                lanes=2,
-                describe_lane=partial(lane, votes=True, rules=services.rules),
-            )
+            self.panel = SettingsPanel(services, "votes", _describe, lanes=2)
             with gr.Row(elem_classes=["mars-votes-action"]):
                 self.write = gr.Button(
                     "Write two answers", variant="primary", elem_id="votes-write"
