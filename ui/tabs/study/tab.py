@@ -15,7 +15,7 @@ from display.sources import to_json
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report
-from storage import Shared, StorageError
+from storage import RunStore, Shared, StorageError
 from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
@@ -157,8 +157,12 @@ class QualityTab(QualityLayout):
     def readable(self, request: gr.Request, study: str, token: object) -> tuple[StudyReports, str]:
         """Return what the visitor may read of a study, and the token of the link it is read
         through, if it is. Raises StorageError."""
-        store, share = reading(self.services, request, token, lambda store: store.study(study))
-        return self.reports.of(store), share
+
+        def read(store: RunStore) -> StudyReports:
+            store.study(study)
+            return self.reports.of(store)
+
+        return reading(self.services.for_visitor(request).store, token, read)
 
     def choose(self, event: gr.EventData, request: gr.Request) -> Updates:
         wanted = event_data(event)
