@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -120,27 +119,29 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
         help="Several values, such as 0.84, 0.9 or 0.8:0.98:0.02, are a sweep."
         if known
         else "These rules have no parameter.",
-        live=True,
         **section,
     )
-    with suppress(ValueError):  # which the estimate says
-        field = fields.by_name["parameters"]
-        shown = replace(field, value=_parameter_lines(known, values_by_name(lines), fields.spec))
-        fields.by_name["parameters"] = shown
+    field = fields.by_name["parameters"]
+    shown = replace(field, value=_parameter_lines(known, lines, fields.spec))
+    fields.by_name["parameters"] = shown
     controls = "For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft."
     fields.add("placebos", "check", "Placebos", False, help=controls, **section)
 
 
-def _parameter_lines(
-    known: Mapping[str, Parameter], typed: Mapping[str, str], spec: PairSpec | None
-) -> str:
-    """Return a line for every parameter of the chosen rules, θ, else the first, with several values
-    that are worth trying; and what was typed of names that no rule has, which is refused."""
+def _parameter_lines(known: Mapping[str, Parameter], typed: str, spec: PairSpec | None) -> str:
+    """Return what is typed, as far as it can be read with a line for every parameter of the chosen
+    rules and for none of other rules: θ, else the first, with several values that are worth
+    trying."""
+    others = PARAMETERS - known.keys()
+    try:
+        values = values_by_name(typed)
+    except ValueError:  # which the estimate says
+        return typed
+    if known.keys() <= values.keys() and others.isdisjoint(values):
+        return typed
     varied = "theta" if "theta" in known else next(iter(known), "")
-    usual = {name: number_text(each.default) for name, each in known.items()}
+    lines = {name: number_text(each.default) for name, each in known.items()}
     if known:
-        usual[varied] = suggestion(known[varied], spec)
-    values = usual | {
-        name: each for name, each in typed.items() if name not in PARAMETERS - usual.keys()
-    }
-    return "\n".join(f"{name} = {each}" for name, each in values.items())
+        lines[varied] = suggestion(known[varied], spec)
+    lines |= {name: each for name, each in values.items() if name not in others}
+    return "\n".join(f"{name} = {each}" for name, each in lines.items())
