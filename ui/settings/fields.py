@@ -210,7 +210,7 @@ class Fields:
 
     def parameter(self, rule: Rule, parameter: Parameter) -> None:
         """Add the text of a number or, where that may be, an expression, checked as it is typed."""
-        name, example, words = parameter.name, EXAMPLES[parameter is WHERE], parameter.help
+        name, words = parameter.name, parameter.help
         usual = default_theta(self.spec).value if name == "theta" else parameter.default
         given = self.values.get(name, "" if parameter is WHERE else usual)
         number = number_of(given)
@@ -221,10 +221,11 @@ class Fields:
                 f". An expression of {', '.join(VARIABLES)}; values are moved into "
                 f"{parameter.low:g} to {parameter.high:g}."
             )
-        elif not parameter.is_integer:
-            words += f"; or an expression, such as {example}"
+        elif not (parameter.is_integer or parameter is WHERE):
+            words += "; or an expression"
         error = expression_error(rule, name, text)
         more = {"help": error or words, "wrong": bool(error), "live": True, "width": PARAMETER}
+        more["placeholder"] = "" if parameter.is_integer else EXAMPLES[parameter is WHERE]
         self.values = {**self.values, name: text}
         self.add(name, "text", parameter_title(name), **more)
 
