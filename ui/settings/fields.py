@@ -214,8 +214,7 @@ class Fields:
         usual = default_theta(self.spec).value if name == "theta" else parameter.default
         given = self.values.get(name, "" if parameter is WHERE else usual)
         number = number_of(given)
-        text = number_text(number) if number is not None else ""
-        text = given if isinstance(given, str) else text  # as it is typed
+        text = given if isinstance(given, str) else "" if number is None else number_text(number)
         if text.strip() and number is None:
             words += (
                 f". An expression of {', '.join(VARIABLES)}; values are moved into "
