@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from display.format import displayable, number, plural, shorten
+from display.names import listed
 from evaluation.scoring.extraction import answers
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
@@ -76,7 +77,7 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     run was never begun."""
     absent = [name for name, trace in runs if trace is None]
     not_started = (
-        f" {_joined(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+        f" {listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
     )
     for name, trace in runs:
         if trace is not None and trace.status is Status.FAILED:
@@ -85,7 +86,7 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
                 other for other, run in runs if run is not None and run.status is Status.COMPLETED
             ]
             others = (
-                f" {_joined(ended)} ended and {'is' if len(ended) == 1 else 'are'} saved."
+                f" {listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} saved."
                 if ended
                 else ""
             )
@@ -108,10 +109,6 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
 
 
 _ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Sentence:
