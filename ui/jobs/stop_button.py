@@ -13,9 +13,9 @@ from ui.kit.events import PRIVATE, Updates
 class StopButton:
     """Visible while a job of these services' part of the page runs, which it stops."""
 
-    def __init__(self, services: Services, **more: Any) -> None:
-        self._services, name = services, f"{services.scope}-stop"
-        self.button = gr.Button("Stop", variant="stop", visible=False, elem_id=name, **more)
+    def __init__(self, services: Services, *, elem_id: str, **more: Any) -> None:
+        self._services = services
+        self.button = gr.Button("Stop", variant="stop", elem_id=elem_id, **more)
 
     def wire(self) -> None:
         self.button.click(self.request_stop, None, self.button, **PRIVATE)

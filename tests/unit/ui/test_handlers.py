@@ -129,7 +129,9 @@ def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
 def test_a_page_that_lost_the_connection_can_run_again() -> None:
     """What came of a run stays, and its details are displayed once."""
     parts: Any = SimpleNamespace(
-        stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
+        stop=SimpleNamespace(button="stop"),
+        update=lambda strip, _: {"strip": strip},
+        show=lambda _: {"details": 1},
     )
     running, details = Running(*[parts] * 8), cast(Any, object())
     changed: dict[Any, Any] = running.after(

@@ -18,6 +18,7 @@ from mars_core.settings.setting import kinds
 from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
+from ui.jobs.stop_button import StopButton
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import LATEST, PRIVATE, Updates
 from ui.settings.fields import Fields
@@ -55,9 +56,7 @@ class PromptPanel:
                 self.run = gr.Button(
                     "Compare", variant="primary", elem_id="compare", min_width=130, scale=0
                 )
-                self.stop = gr.Button(
-                    "Stop", variant="stop", elem_id="stop", min_width=130, scale=0
-                )
+                self.stop = StopButton(services, elem_id="stop", min_width=130, scale=0)
                 presets = presets_for(first)
                 self.preset = gr.Dropdown(
                     presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0
@@ -94,6 +93,7 @@ class PromptPanel:
         """Wire what the choice of a pair, of an example or a changed prompt changes."""
         self.panel.wire(self._follow, [self.prompt], self.followed)
         wire_examples(self.chips, self.prompt, self.panel)
+        self.stop.wire()
         self.prompt.change(self.about, self.inputs, self.below, **LATEST)
         self.prompt.change(None, js=CHANGED, **PRIVATE)
         self.other.click(

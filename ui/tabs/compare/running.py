@@ -71,7 +71,6 @@ class Running(CompareParts):
         inputs = [self.displayed, self.view.strip, follow_up.question, follow_up.history]
         asked = partial(gr.on, [follow_up.ask.click, follow_up.question.submit])
         self._run(asked, Running.ask, inputs, [follow_up.question])
-        prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may be running
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
@@ -114,7 +113,7 @@ class Running(CompareParts):
             **QUEUED,
         )
         finished = running.then(
-            self.show, view.strip, [*view.below, view.strip, prompt_panel.stop], **PRIVATE
+            self.show, view.strip, [*view.below, view.strip, prompt_panel.stop.button], **PRIVATE
         )
         finished.then(
             prompt_panel.measured,
@@ -157,10 +156,6 @@ class Running(CompareParts):
     def new_seed(self, value: str | None) -> str:
         return self.prompt_panel.panel.value(with_new_seed(parse(value)))
 
-    def request_stop(self, request: gr.Request) -> Any:
-        self.services.for_visitor(request).stop.request()
-        return gr.update(value="Stopping …", interactive=False)
-
     def show(self, strip: str, request: gr.Request) -> Updates:
         return self.after(self.services.for_visitor(request).key, strip)
 
@@ -171,7 +166,8 @@ class Running(CompareParts):
         changed = self.view.show(details) if details else {}
         if _runs(strip):
             changed |= self.view.update(message_strip(LOST, "failed"), ())
-        return changed | {self.prompt_panel.stop: gr.update(value="Stop", interactive=True)}
+        stop = self.prompt_panel.stop.button
+        return changed | {stop: gr.update(value="Stop", interactive=True)}
 
     def frames(self, frames: Iterator[Frame], known: str = "") -> Iterator[Updates]:
         """Frames as updates; an internal error becomes the last one, with its id. Details are

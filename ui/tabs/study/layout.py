@@ -59,7 +59,9 @@ class QualityLayout:
         with gr.Row(elem_classes=["mars-quality-line"]):
             self.strip = strip_component(message_strip(HINT), scope=SCOPE)
             self.resume = self._button("Resume", "quality-resume", visible=False)
-            self.stop = StopButton(services, min_width=120, scale=0)
+            self.stop = StopButton(
+                services, elem_id=f"{SCOPE}-stop", visible=False, min_width=120, scale=0
+            )
         # not visible=False: Gradio loses the properties of a component that is updated before it
         # was ever mounted
         with gr.Column(elem_classes=[RESULT, "mars-quality", "mars-away"]) as self.result:

@@ -68,7 +68,7 @@ class VotesTab:
                 self.write = gr.Button(
                     "Write two answers", variant="primary", elem_id="votes-write"
                 )
-                self.stop = StopButton(services)
+                self.stop = StopButton(services, elem_id="votes-stop", visible=False)
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
