@@ -83,7 +83,7 @@ def own_pair(services: Services, values: EnteredValues) -> tuple[PairSpec | None
     except ValueError as error:
         files = getattr(error, "files", {}).items()  # of a repository of which one must be named
         choices = [
-            (f"{displayable(name.split('/')[2])}, {memory(size)}", name)
+            (f"{name.split('/')[2]}, {memory(size)}", name)
             for name, size in islice(files, MOST_LISTED)
         ]
         repository = str(error).partition(" ")[0]
@@ -160,10 +160,7 @@ def listed(typed: str) -> list[tuple[str, str]] | None:
     except (OSError, RuntimeError, ValueError):
         return None
     rows = [(name if file else f"{name}/", str(folder / name)) for file, name in sorted(found)]
-    return [
-        ("↑", str(folder.parent)),
-        *((displayable(name), at) for name, at in rows[:MOST_LISTED]),
-    ]
+    return [("↑", str(folder.parent)), *rows[:MOST_LISTED]]
 
 
 def dropped(name: str, size: int) -> str:

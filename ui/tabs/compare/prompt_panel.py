@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from display.format import count, displayable, plural, shorten
+from display.format import count, plural, shorten
 from display.sources import to_json
 from mars_core.demo.words import unknown_words
 from mars_core.drafting import context_limit
@@ -128,7 +128,7 @@ class PromptPanel:
             and values.get("pair") == BUNDLED_PAIR.key
             and (words := unknown_words(prompt[:LONGEST_READ]))
         ):
-            named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
+            named = ", ".join(f"“{shorten(word, 20)}”" for word in words[:3])
             label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
         return {
             self.tokens: prompt_length(self.services, prompt, values),
