@@ -214,6 +214,7 @@ def test_what_another_visitor_has_with_the_same_session_or_another_pair_is_out_o
         Rounds(9),
     )
     other.stop.request()
+    replace(public, scope="votes").stop.request()  # of another tab
     assert other.key != public.key and not public.stop.requested()
     ended.put(public.key, "details")
     assert ended.take(other.key) is None and ended.take(public.key) == "details"
