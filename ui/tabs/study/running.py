@@ -35,6 +35,7 @@ from ui.kit.components import WARMING, Strip, message_strip
 from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted, check_size
 
 if TYPE_CHECKING:
+    from evaluation.study.launch import Waves
     from mars_core.session import Session
 
 TIME_IS_UP = "The time for one job is up"
@@ -123,11 +124,17 @@ def _work(services: Services, job: StudyJob, session: Session) -> Generator[Stud
         study = job.study or services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
         work = Work(services.store, study)
         waves = (in_sequence if plan.advice else in_threads)(work, plan, session, engine)
-        events = (event for wave in waves for events in wave for event in events)
+        events = _in_turn(waves)
         left = _left(services.store, study, plan)
     with job_errors(services, RUNNING), work, closing(events):
         yield StudyFrame(message_strip(WARMING, "running"), study)
         yield from _Following(services, plan, study, left, note).frames(events, stop.requested)
+
+
+def _in_turn(waves: Waves) -> Generator[WorkerEvent, None, None]:
+    for wave in waves:
+        for events in wave:
+            yield from events
 
 
 def _check(services: Services, session: Session, plan: Plan) -> None:
