@@ -156,8 +156,9 @@ class SettingsPanel:
         """``changes``: those since the last answer, in their order."""
         values = parse(value)
         before = dict(values), [number_of(lane.get("theta")) for lane in lanes_of(values)]
-        for each in changes:
-            self._change(values, each)
+        for at, each in enumerate(changes, start=1):
+            later = [other.get("changed") for other in changes[at:]]  # what is typed since stays
+            self._change(values, each, later)
         names = [str(each.get("changed")) for each in changes]
         if not {"pair", *MODELS}.isdisjoint(names):
             told = self._changes(values, *before)
@@ -182,7 +183,9 @@ class SettingsPanel:
         why = f"the defaults of {spec.title}" if spec else "what can be done with these models"
         return f"Changed with the models: {', '.join(dict.fromkeys(told))} ({why})." if told else ""
 
-    def _change(self, values: dict[str, Any], changed: Mapping[str, Any]) -> None:
+    def _change(
+        self, values: dict[str, Any], changed: Mapping[str, Any], later: Sequence[object]
+    ) -> None:
         index, lanes = changed.get("lane"), lanes_of(values)
         at_index = (each for at, each in enumerate(lanes) if at == index)
         where = values if index is None else next(at_index, {})
@@ -208,7 +211,8 @@ class SettingsPanel:
         elif what in MODELS and values.get("drafter") != values.get("usual_drafter"):
             resets = ()  # a drafter that was chosen stays
         for reset in resets:
-            where.pop(reset, None)
+            if reset not in later:
+                where.pop(reset, None)
 
     def _rules(self, values: EnteredValues, lane: EnteredValues | None) -> Sequence[RuleConfig]:
         """Return the rule of a lane; None: those beside the lanes. Raises ValueError."""

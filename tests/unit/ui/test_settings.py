@@ -156,6 +156,9 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
     changes = ({"changed": "pair"}, {"changed": "rule", "lane": 1})
     after = parse(panel.changed(json.dumps({"values": values}), *changes)[0])
     assert (after["tree"], lanes_of(after)[1]["epsilon"], after["seed"]) == ("12/6/2", "0.09", 9)
+    typed = {"changed": "epsilon", "lane": 1}  # since, which stays
+    after = parse(panel.changed(json.dumps({"values": values}), *changes, typed)[0])
+    assert lanes_of(after)[1]["epsilon"] == "0.3"
 
 
 def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
