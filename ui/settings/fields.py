@@ -39,7 +39,7 @@ Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 USUAL = Settings()
 WIDTHS = {"number": 96, "choice": 150}  # of a kind, at least, in pixels; else WIDE
-WIDE, PARAMETER = 200, 120
+WIDE = 200
 SECTIONS = {  # settings by section, in the order of the table, the pair first
     section: sorted((name for name in KINDS if KINDS[name].section == section), key="pair".__ne__)
     for section in dict.fromkeys(kind.section for kind in KINDS.values())
@@ -215,7 +215,8 @@ class Fields:
         given = self.values.get(name, "" if parameter is WHERE else usual)
         number = number_of(given)
         text = given if isinstance(given, str) else "" if number is None else number_text(number)
-        if text.strip() and number is None:
+        expression = bool(text.strip()) and number is None
+        if expression:
             words += (
                 f". An expression of {', '.join(VARIABLES)}; values are moved into "
                 f"{parameter.low:g} to {parameter.high:g}."
@@ -223,19 +224,15 @@ class Fields:
         elif not (parameter.is_integer or parameter is WHERE):
             words += "; or an expression"
         error = expression_error(rule, name, text)
-        more = {"help": error or words, "wrong": bool(error), "live": True, "width": PARAMETER}
+        more = {"help": error or words, "wrong": bool(error), "live": True}
+        more |= {"width": 240 if expression else 120}
         more["placeholder"] = "" if parameter.is_integer else EXAMPLES[parameter is WHERE]
         self.values = {**self.values, name: text}
         self.add(name, "text", parameter_title(name), **more)
 
 
 def lane(
-    index: int,
-    form: Fields,
-    values: EnteredValues,
-    rules: Collection[str],
-    *,
-    votes: bool,
+    index: int, form: Fields, values: EnteredValues, rules: Collection[str], *, votes: bool
 ) -> LaneFields:
     """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
     drafter of ``form`` or one of its own; a server has neither. ``rules``: that are offered."""
