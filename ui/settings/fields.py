@@ -244,7 +244,9 @@ def lane(
     titles = [(rule_title(name), name) for name in rules]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     rule = fields.add("rule", "choice", label, DEFAULT_RULES[index], choices=titles)
-    fields.add("answer", "text", "")  # the browser's name of a saved one
+    # hidden: the browser's name of a saved answer, and a server while another rule is looked at
+    for name in ("answer", *(SERVED if rule != SERVER else ())):
+        fields.add(name, "text", "")
     if not votes:
         # the rule "Target alone" drafts nothing
         kinds = [(drafter_title(each), each) for each in form.drafters[:-1]]
@@ -257,9 +259,8 @@ def lane(
     numbers = Fields(values, f"{id_}-parameter", form.spec)
     for parameter in RULES[rule].settable if rule in RULES else ():
         numbers.parameter(RULES[rule], parameter)
-    for name in SERVED if SERVER in rules else ():  # kept while another rule is looked at
-        more = {"placeholder": KINDS[name].help, "visible": rule == SERVER}
-        numbers.add(name, "text", KINDS[name].heading(name), **more)
+    for name in SERVED if rule == SERVER else ():
+        numbers.add(name, "text", KINDS[name].heading(name), placeholder=KINDS[name].help)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
 
 
