@@ -124,7 +124,9 @@ def test_what_is_no_number_is_one_sentence_and_the_panel_is_drawn(
         for each in page.fns.values()
         if each.fn and each.inputs == panels and each.name == "redraw"
     )
-    lists = dict.fromkeys(("values", "k", "temperature"), json.dumps(written.strip('"')))
+    typed = written.strip('"')
+    lists = dict.fromkeys(("k", "temperature"), json.dumps(typed))
+    lists["parameters"] = json.dumps(f"theta = {typed}")
     numbers = ("max_new_tokens", "seed", "repeats", "top_k", "top_p", "margin", "min_p", "at")
     for name, value in (lists | dict.fromkeys(numbers, written)).items():
         text = json.dumps({"values": {**STUDY, name: "#"}}).replace('"#"', value)
