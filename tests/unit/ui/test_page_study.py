@@ -43,7 +43,7 @@ FORM = changed(
     suite="demo_arithmetic",
     problems=3,
     rules=["mars", "none"],
-    values="0.8, 0.9",
+    parameters="theta = 0.8, 0.9",
     max_new_tokens=12,
 )
 
@@ -69,7 +69,7 @@ SWEEP = changed(
     prompts="Once upon a time\n2 + 2 =",
     references="the",
     rules=["mars"],
-    values="0.1, 0.9",
+    parameters="theta = 0.1, 0.9",
 )
 
 
