@@ -168,8 +168,8 @@ def values_by_name(text: str) -> dict[str, str]:
 def rules_of(form: StudyForm) -> list[RuleConfig]:
     """Return every rule with each of the values of its parameters. Raises ValueError."""
     chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
-    if form.advises:
-        return [RuleConfig(name, RULES[name].values({})) for name in chosen]
+    if form.advises or not chosen:
+        return [RuleConfig(name, rule_named(name).values({})) for name in chosen]
     known = {each.name for name in chosen for each in rule_named(name).parameters}
     texts = values_by_name(form.text("parameters"))
     if unknown := texts.keys() - known:
