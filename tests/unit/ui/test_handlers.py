@@ -18,6 +18,7 @@ from tests.unit.ui.helpers import (
     latest,
     run_comparison,
     run_one_more,
+    saved,
     strip_text,
 )
 from ui.jobs.admission import JobError
@@ -42,11 +43,6 @@ THREE = (
 
 def last(services: Services, form: Settings) -> Frame:
     return list(run_comparison(services, form))[-1]
-
-
-def saved(services: Services) -> list[tuple[int, int, Status]]:
-    """Lane, order and status of the latest comparison's runs."""
-    return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
 
 
 @pytest.fixture(

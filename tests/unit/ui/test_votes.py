@@ -18,7 +18,7 @@ from mars_core.types import SERVER, Status
 from storage import Choice, RunStore, Search, Source, StorageError, VoteCount
 from tests.streaming_server import chunk, stream_events
 from tests.traces import make_trace
-from tests.unit.ui.helpers import FORM, failing, keep, write_answers
+from tests.unit.ui.helpers import FORM, failing, keep, saved, write_answers
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.latest import Latest
@@ -59,12 +59,6 @@ def begin_round(services: Services, rounds: Latest[OpenRound], left: int = 0) ->
     """A round waits, whose runs are saved."""
     comparison = keep(services.store, source=Source.VOTE, theta=0.5)
     rounds.put(services.key, OpenRound(comparison, left))
-
-
-def saved(services: Services) -> list[tuple[int, int, Status]]:
-    """Lane, order and status of the latest round's runs."""
-    latest, *_ = services.store.matching_ids(Search(source=Source.VOTE))
-    return [(run.lane, run.order, run.trace.status) for run in services.store.load(latest).runs]
 
 
 def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_displayed(
