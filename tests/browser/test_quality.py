@@ -35,7 +35,7 @@ def test_a_result_says_what_studies_found_and_leads_to_the_form_of_one(window: W
     expect(safety).to_contain_text("No study says how much of strict’s score MARS θ = 0.9 keeps")
     button(safety, "Measure it").click()
     expect(page.get_by_label("Problems", exact=True)).to_have_value("250")
-    expect(page.get_by_label("Values", exact=False).first).to_have_value("0.9")
+    expect(page.get_by_label("Parameters", exact=False).first).to_have_value("theta = 0.9")
     expected(page, ".mars-study-estimate").to_contain_text("250 problems × 2 lanes = 500 runs")
 
 
