@@ -432,7 +432,8 @@ def test_a_study_has_a_line_for_every_parameter_of_its_rules(services: Services)
     assert lines(["entropy"], "theta = 1\nlimit = 0.9").endswith(", 0.8\nlimit = 0.9")
     assert lines(["mars"], "nope = 1").endswith("\nnope = 1")  # which is refused, and not lost
     assert lines(["mars"], "theta") == "theta"
-    for name, rule in RULES.items():
+    varied = {name: rule for name, rule in RULES.items() if rule.parameters}
+    for name, rule in varied.items():
         values = redrawn(panel, {"rules": [name]}, changed="rules")
         form = read_study(json.dumps({"values": values}))
         plan = form.plan(services.catalog[0])
