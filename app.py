@@ -63,9 +63,8 @@ THREADS = 200  # of handlers: every queued request occupies one
 # At shutdown, seconds for: saving current runs, notifying clients, the last push of the backup,
 # closing connections.
 END_S, STREAMS_S, PUSH_S, CLOSE_S = 4.0, 2.0, 4.0, 1.0
-GRACE_S = (
-    END_S + STREAMS_S + PUSH_S + CLOSE_S + 2.0
-)  # after which the process ends, whatever its threads do
+# after which the process ends, whatever its threads do
+GRACE_S = END_S + STREAMS_S + PUSH_S + CLOSE_S + 2.0
 
 
 @dataclass(frozen=True, slots=True)

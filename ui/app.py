@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 
 from display.format import displayable
 from ui.api.endpoints import build_api
-from ui.jobs.listeners import Listeners
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, address_component, wire_tabs
 from ui.kit.assets import asset, plotly_script, share_scripts
@@ -132,10 +131,7 @@ def launch_options(page: gr.Blocks, services: Services, **layers: Any) -> dict[s
         "state_session_capacity": MOST_SESSIONS,
         "app_kwargs": {
             "routes": page_routes(services),
-            "middleware": [
-                *page_layers(services, **layers),
-                Middleware(Listeners, page=page, others_wait=lambda: services.queue.waiting > 0),
-            ],
+            "middleware": page_layers(services, **layers),
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 from starlette.requests import Request
@@ -25,6 +25,7 @@ from ui.kit.events import PRIVATE, event_data
 from ui.kit.labels import lane_labels, settings_line
 from ui.kit.panel import panel_component, render
 
+T = TypeVar("T")
 READ_ONLY = "Shared with you: read only."
 # "Your data" lists the links anew
 CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"
@@ -129,19 +130,15 @@ def store_for(services: Services, request: Request) -> RunStore:
     return store.through(token) if token else store
 
 
-def reading(
-    services: Services, request: Any, token: object, there: Callable[[RunStore], object]
-) -> tuple[RunStore, str]:
-    """Return the store of an event: the visitor's store, where what is requested is ``there``, else
-    that of the link; and the link's token where it is used. ``there`` raises StorageError where it
-    is not. Raises StorageError where the link shows nothing any more."""
-    store = services.for_visitor(request).store
+def reading(store: RunStore, token: object, read: Callable[[RunStore], T]) -> tuple[T, str]:
+    """Return what ``read`` reads from the visitor's store, else from what the link shows; and the
+    link's token where it is used. Raises StorageError as ``read``, and where the link shows nothing
+    any more."""
     if isinstance(token, str) and TOKEN.fullmatch(token):
-        try:
-            there(store)
-        except StorageError:
-            return store.through(token), token
-    return store, ""
+        with suppress(StorageError):
+            return read(store), ""
+        return read(store.through(token)), token
+    return read(store), ""
 
 
 def described(services: Services, query: Mapping[str, str]) -> tuple[str, str] | None:

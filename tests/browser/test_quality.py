@@ -35,7 +35,7 @@ def test_a_result_says_what_studies_found_and_leads_to_the_form_of_one(window: W
     expect(safety).to_contain_text("No study says how much of strict’s score MARS θ = 0.9 keeps")
     button(safety, "Measure it").click()
     expect(page.get_by_label("Problems", exact=True)).to_have_value("250")
-    expect(page.get_by_label("Values", exact=False).first).to_have_value("0.9")
+    expect(page.get_by_label("Parameters", exact=False).first).to_have_value("theta = 0.9")
     expected(page, ".mars-study-estimate").to_contain_text("250 problems × 2 lanes = 500 runs")
 
 
@@ -98,8 +98,12 @@ def test_a_study_is_started_stopped_resumed_read_and_opened_in_history(
     button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("demo_arithmetic")
     expected(page, "#study-problems").to_be_visible()
-    for name, value in (("problems", "40"), ("max-new-tokens", "64"), ("values", "0.9")):
-        field = page.locator(f"#study-{name} input")
+    for name, value in (
+        ("problems", "40"),
+        ("max-new-tokens", "64"),
+        ("parameters", "theta = 0.9"),
+    ):
+        field = page.locator(f"#study-{name}-input")
         field.fill(value)
         field.blur()
     expect(page.locator(".mars-study-estimate").locator("visible=true")).to_contain_text(

@@ -6,7 +6,6 @@ JSON has no nan and no infinity: what is not known is null, infinity is the text
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +15,7 @@ from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.models.catalog import SMALL_TREE
 from mars_core.rules import RULES, Siblings
-from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token, Trace
+from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token
 from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label
@@ -28,7 +27,6 @@ Document = dict[str, Any]
 _PATH = {
     "path": "steps_computed_with"
 }  # gradio_client takes an object with a "path" for a file, and would fetch it
-BEFORE = 80  # characters of text before a first divergence
 
 
 def _document(**fields: Any) -> Document:
@@ -57,6 +55,7 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
     """``speeds``: tokens per second of every lane's run and its repeats."""
     trace, baseline = run.trace, first.trace
     parted = divergence(baseline, trace)
+    ended = baseline.status is trace.status is Status.COMPLETED
     measured = speed_ratio(baseline, trace, speeds[first.lane], speeds[run.lane]).ratio
     return _document(
         lane=run.lane,
@@ -74,15 +73,9 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         speed_ratio=measured.value,
         speed_ratio_low=measured.low,
         speed_ratio_high=measured.high,
-        same_text=_same_text(baseline, trace),
+        same_text=parted is None if ended else None,
         divergence=asdict(parted) if parted else None,
     )
-
-
-def _same_text(baseline: Trace, trace: Trace) -> bool | None:
-    """Return None of a run that did not end."""
-    ended = baseline.status is trace.status is Status.COMPLETED
-    return divergence(baseline, trace) is None if ended else None
 
 
 def _settings(config: RunConfig) -> Document:
@@ -109,36 +102,14 @@ def _settings(config: RunConfig) -> Document:
     }
 
 
-def divergence_documents(stored: StoredComparison, baseline: int) -> list[Document]:
-    """Return where every other run leaves the one in lane ``baseline``, with both tokens. Raises
-    ValueError."""
-    base = trace_of(stored, baseline)
-    return [_against(base, run) for run in stored.runs if run.lane != baseline]
-
-
-def _against(base: Trace, run: StoredRun) -> Document:
-    trace, parted = run.trace, divergence(base, run.trace)
-    facts: Document = asdict(parted) if parted else dict.fromkeys(("position", "cause", "gap"))
-    at = parted.position if parted else math.inf
-    here = trace if base.config.served else base
-    for name, side in (("baseline_token", base), ("token", trace)):
-        tokens = side.output
-        facts[name] = _token(tokens[int(at)], side.text) if at < len(tokens) else None
-    return _document(
-        lane=run.lane,
-        label=lane_label(trace.config),
-        same_text=_same_text(base, trace),
-        before=here.text[: here.output[parted.position - 1].end][-BEFORE:]
-        if parted and parted.position
-        else "",
-        **facts,
-    )
-
-
 def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
     """Return every token of a run, given ones first, refused ones before the one that replaced
     them. Raises ValueError."""
-    trace = trace_of(stored, lane)
+    traces = {run.lane: run.trace for run in stored.runs}
+    if lane not in traces:
+        lanes = ", ".join(map(str, traces)) or "none"
+        raise ValueError(f"The comparison has no run in lane {lane}; its lanes: {lanes}.")
+    trace = traces[lane]
     prefix = [
         {"position": at, **_token(prefix, trace.text)} for at, prefix in enumerate(trace.given)
     ]
@@ -153,15 +124,6 @@ def _token(token: PrefixToken | Token, text: str) -> Document:
     return _document(
         **asdict(token) | {"text": "" if token.outcome is Outcome.REJECTED else text_of, "top": top}
     )
-
-
-def trace_of(stored: StoredComparison, lane: int) -> Trace:
-    """Return the run of that lane. Raises ValueError."""
-    for run in stored.runs:
-        if run.lane == lane:
-            return run.trace
-    lanes = ", ".join(str(run.lane) for run in stored.runs) or "none"
-    raise ValueError(f"The comparison has no run in lane {lane}; its lanes: {lanes}.")
 
 
 def comparison_row(row: Mapping[Any, Any]) -> Document:

@@ -135,23 +135,6 @@ class Api:
         with self._for_visitor(request) as services:
             return documents.comparison_document(_stored(services, id))
 
-    def divergences(
-        self, id: str, baseline: int = 0, request: gr.Request | None = None
-    ) -> list[dict[str, Any]]:
-        """Return where the runs of a saved comparison leave its baseline: output position, cause,
-        the text before, and the tokens of both.
-
-        Args:
-            id: of the comparison
-            baseline: lane of the run that the others are compared with, from 0
-
-        Returns:
-            one object for every other run; position and cause are null where the texts are the same
-        """
-        with self._for_visitor(request) as services:
-            lane = read_integer(baseline, "baseline", 0, 10**6)
-            return documents.divergence_documents(_stored(services, id), lane)
-
     def tokens(
         self, id: str, lane: int = 0, request: gr.Request | None = None
     ) -> list[dict[str, Any]]:
@@ -194,7 +177,6 @@ def _jobs(services: Services, settings: Settings) -> Generator[DriverEvent, None
     spec, repeats = admit(services, settings), max(1, settings.repeats)
     return drive(
         services,
-        services.key,
         spec,
         read,
         runs=repeats * len(settings.rules),
@@ -267,7 +249,6 @@ def build_api(services: Services) -> None:
         api.pairs,
         api.comparisons,
         api.comparison,
-        api.divergences,
         api.tokens,
     ):
         endpoint(function, api_name=function.__name__)

@@ -90,7 +90,6 @@ E = TypeVar("E")
 
 def drive(
     services: Services,
-    visitor: str,
     spec: PairSpec,
     read: Callable[[Session], Iterable[Batch]],
     *,
@@ -100,7 +99,7 @@ def drive(
     """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after
     the other. All runs share ``services.limits.seconds``. ``read`` may raise ValueError. For the
     rest see ``with_models``."""
-    stop = services.stops.of(visitor)
+    stop = services.stop
 
     def batches(session: Session) -> Generator[DriverEvent, None, None]:
         ends = time.monotonic() + (services.limits.seconds or math.inf)
@@ -118,12 +117,11 @@ def drive(
             if stop.requested():
                 return
 
-    return with_models(services, visitor, spec, batches, runs=runs, new_tokens=new_tokens)
+    return with_models(services, spec, batches, runs=runs, new_tokens=new_tokens)
 
 
 def with_models(
     services: Services,
-    visitor: str,
     spec: PairSpec,
     work: Callable[[Session], Generator[E, None, None]],
     *,
@@ -131,16 +129,15 @@ def with_models(
     new_tokens: float | None,
 ) -> Generator[Waiting | E, None, None]:
     """Wait for a slot of the queue, load the models of ``spec``, then do ``work`` with them, whose
-    events follow. ``visitor``: who may stop it (``services.stops``). ``runs``, each of at most
-    ``new_tokens``: for the slot of the queue, which does not count against the visitor's hour
-    where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work``
-    raises."""
-    stop, began = services.stops.of(visitor), False
+    events follow. ``runs``, each of at most ``new_tokens``: for the slot of the queue, which does
+    not count against the visitor's hour where ``work`` reported nothing but Ready: no run began.
+    Raises JobError, and what ``work`` raises."""
+    stop, began = services.stop, False
     with job_errors(services):
         check_pair(services, spec)
         # values out of their range are refused later
         longest = new_tokens if new_tokens and 0 < new_tokens < 10**6 else 1
-        owner = services.visitor.owner or visitor
+        owner = services.visitor.owner or stop.key
         queued = services.queue.ticket(owner, runs=runs, tokens=int(longest * runs))
     with queued:
         try:

@@ -17,7 +17,7 @@ from mars_core.rules import RULES
 from mars_core.types import ANSWER, SERVER, RunConfig, Trace
 from storage import RunStore
 from ui.jobs.queue import Paces, Queue
-from ui.jobs.stops import StopRequests
+from ui.jobs.stops import JobStop, StopRequests
 from ui.kit.errors import error_message
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.public.visitors import ANYBODY, Visitor, visitor_of
@@ -47,6 +47,7 @@ class Services:
     retention_days: int | None = None  # after which runs are removed for good
     notice: str = ""  # what everybody should know: that runs are not stored, say
     visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``
+    scope: str = ""  # the part of the page whose jobs are stopped together
     accelerator: Accelerator = None  # type: ignore[assignment]  # without one: Local
     queue: Queue = None  # type: ignore[assignment]  # without one: of the limits
     paces: Paces = field(default_factory=Paces)
@@ -78,6 +79,10 @@ class Services:
         """The key of one open page. It includes the owner, because a browser chooses its session
         name: the same name from another visitor is another page."""
         return f"{self.visitor.owner or ''}/{self.visitor.session}"
+
+    @property
+    def stop(self) -> JobStop:
+        return JobStop(self.stops, f"{self.key}/{self.scope}")
 
     def for_visitor(self, request: Any) -> Services:
         """Return the services for the visitor of ``request`` (gr.Request or Starlette's): their
@@ -120,5 +125,5 @@ class Services:
         """Closes the queue and cancels the current run; waits up to ``seconds`` until it is saved.
         Returns whether all runs ended."""
         self.queue.close()
-        self.stops.request_all()
+        self.stops.all = True
         return self.queue.empty(seconds)

@@ -11,28 +11,21 @@ from ui.kit.events import PRIVATE, Updates
 
 
 class StopButton:
-    """Visible while a job of the tab ``scope`` runs. It stops that one, not the same visitor's
-    comparison."""
+    """Visible while a job of these services' part of the page runs, which it stops."""
 
-    def __init__(self, services: Services, scope: str, **more: Any) -> None:
-        self._services, self._scope = services, scope
-        self.button = gr.Button(
-            "Stop", variant="stop", visible=False, elem_id=f"{scope}-stop", **more
-        )
+    def __init__(self, services: Services, *, elem_id: str, **more: Any) -> None:
+        self._services = services
+        self.button = gr.Button("Stop", variant="stop", elem_id=elem_id, **more)
 
     def wire(self) -> None:
         self.button.click(self.request_stop, None, self.button, **PRIVATE)
 
-    def visitor(self, request: gr.Request) -> str:
-        """Return who may stop the job (``services.stops``)."""
-        return f"{self._services.for_visitor(request).key}/{self._scope}"
-
     def begin(self, request: gr.Request) -> Updates:
-        self._services.stops.begin(self.visitor(request))
+        self._services.for_visitor(request).stop.begin()
         return {self.button: gr.update(visible=True, interactive=True, value="Stop")}
 
     def request_stop(self, request: gr.Request) -> Any:
-        self._services.stops.request(self.visitor(request))
+        self._services.for_visitor(request).stop.request()
         return gr.update(value="Stopping …", interactive=False)
 
     def end(self) -> Updates:

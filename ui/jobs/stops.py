@@ -3,8 +3,6 @@ that what it has is saved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from ui.public.latest import Latest
@@ -12,33 +10,26 @@ from ui.public.latest import Latest
 MOST = 10_000  # stored requests
 
 
-class VisitorStop(NamedTuple):
-    """One visitor's request, as a Stop of a job."""
-
-    requested: Callable[[], bool]
-
-
 class StopRequests:
-    """Requests by visitor (``Services.key``, and what of the page it is). Safe between threads;
-    built once and passed down."""
+    """Requests by key of a ``JobStop``. Safe between threads; built once and passed down."""
 
     def __init__(self) -> None:
-        self._requested = Latest[bool](MOST)
-        self._all = False
+        self.requested = Latest[bool](MOST)
+        self.all = False  # the program ends
 
-    def begin(self, visitor: str) -> None:
-        """New runs: earlier requests no longer count."""
-        self._requested.take(visitor)
 
-    def request(self, visitor: str) -> None:
-        self._requested.put(visitor, True)
+class JobStop(NamedTuple):
+    """Stops the jobs of one part of one page; the Stop of such a job."""
 
-    def request_all(self) -> None:
-        """Request all stops, on behalf of everybody, from now on: the program ends."""
-        self._all = True
+    requests: StopRequests
+    key: str
 
-    def requested(self, visitor: str) -> bool:
-        return self._all or self._requested.get(visitor) is not None
+    def begin(self) -> None:
+        """Begin a new job: earlier requests no longer count."""
+        self.requests.requested.take(self.key)
 
-    def of(self, visitor: str) -> VisitorStop:
-        return VisitorStop(partial(self.requested, visitor))
+    def request(self) -> None:
+        self.requests.requested.put(self.key, True)
+
+    def requested(self) -> bool:
+        return self.requests.all or self.requests.requested.get(self.key) is not None

@@ -12,7 +12,7 @@ import gradio as gr
 from display.format import displayable, shorten
 from mars_core.types import RunConfig
 from ui.kit.panel import panel_component, render, stamped, static_component
-from ui.kit.values import Sentence, SentencePart
+from ui.kit.values import Sentence
 
 RUN_FILES = (
     "runs.csv",
@@ -24,6 +24,7 @@ RUN_FILES = (
 )
 OTHER_FILES = ("votes.csv", "votes.parquet", "counterfactuals.csv", "counterfactuals.parquet")
 REPORT = "report.html"
+WARMING = "Warming up: a few tokens that do not count …"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def message_strip(
     text: str, state: str = "idle", *, side: str = "", progress: float = 0.0
 ) -> Strip:
     """Build a strip of one plain sentence, whatever it contains."""
-    return Strip((SentencePart(displayable(text)),), state, side, progress)
+    return Strip((displayable(text),), state, side, progress)
 
 
 def strip_component(strip: Strip, *, scope: str) -> gr.HTML:

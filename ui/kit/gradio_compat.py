@@ -235,17 +235,6 @@ def leave_values_to_tools(page: gr.Blocks) -> None:
     handlers[request_type] = named
 
 
-def queued_events(page: gr.Blocks) -> dict[str, str]:
-    """Id → session of the events that wait in Gradio's queue or run."""
-    events = page._queue.event_ids_to_events
-    return {id_: str(event.session_hash) for id_, event in list(events.items())}
-
-
-async def drop_event(page: gr.Blocks, event: str) -> None:
-    """Drop the event as if its client had gone: what it runs is closed."""
-    await page._queue.clean_events(event_id=event)
-
-
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
     """Wait until the clients of all queued events know how they ended, ``seconds`` at most."""
     ends = time.monotonic() + seconds

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SentencePart:
-    """A piece of a sentence. ``kind``: plain, strong, piece or break; ``lane`` and ``position``
-    make it a link to a token."""
+    """Words of a sentence that are not plain. ``kind``: strong, or the piece of a token; ``lane``
+    and ``position`` make it a link to a token."""
 
     text: str
-    kind: str = "plain"
+    kind: str = "strong"
     lane: int | None = None
     position: int | None = None
 
 
-Sentence = tuple[SentencePart, ...]
-BREAK = SentencePart("\n", "break")  # a new line
+Sentence = tuple[str | SentencePart, ...]
+BREAK = "\n"  # a new line
 
 
 def plain(sentence: Sentence) -> str:
-    return "".join(part.text for part in sentence)
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
 
 
 @dataclass(frozen=True, slots=True)

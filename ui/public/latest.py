@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -38,13 +37,10 @@ class Latest(Generic[V]):
                 self._used(key)
             return self._values.get(key)
 
-    def take(self, key: str, wanted: Callable[[V], bool] = lambda _: True) -> V | None:
-        """Removes and returns the key's value; None if there is none or ``wanted`` is false for
-        it."""
+    def take(self, key: str) -> V | None:
+        """Removes and returns the key's value; None if there is none."""
         with self._lock:
-            return (
-                self._values.pop(key) if key in self._values and wanted(self._values[key]) else None
-            )
+            return self._values.pop(key, None)
 
     def _used(self, key: str) -> None:
         self._values.move_to_end(key)

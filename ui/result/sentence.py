@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from display.format import displayable, number, plural, shorten
+from display.names import listed
 from evaluation.scoring.extraction import answers
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
@@ -43,14 +44,12 @@ def verdict(traces: Sequence[Trace], paces: Sequence[SpeedRatio] = ()) -> Senten
     """Return what came of runs that all ended, by lane: one sentence for each against the leftmost,
     one a line. ``paces``: of each over the leftmost; without them nothing is said of time."""
     names = run_names([trace.config for trace in traces])
-    parts: list[SentencePart] = []
+    parts: list[str | SentencePart] = []
     for lane in range(1, len(traces)):
         parts += [BREAK] if parts else []
         parts += _against(names, traces, lane)
-        parts += [SentencePart(f" {paces[lane].sentence()}")] if paces else []
-    parts = parts or [
-        SentencePart(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}.")
-    ]
+        parts += [f" {paces[lane].sentence()}"] if paces else []
+    parts = parts or [f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."]
     for lane, (name, trace) in enumerate(zip(names, traces, strict=True)):
         parts += _loop(name, trace, lane)
     return tuple(parts)
@@ -64,11 +63,7 @@ def _loop(name: str, trace: Trace, lane: int) -> Sentence:
     before = number(summary.tau_before_loop)
     words = f" {name} repeats the same {plural(summary.loop_tokens, 'token')} from "
     rest = f" on: before that it had {before} tokens per target pass, in all {number(summary.tau)}."
-    return (
-        SentencePart(words),
-        SentencePart(f"position {position}", "strong", lane, position),
-        SentencePart(rest),
-    )
+    return words, _link(lane, position), rest
 
 
 def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
@@ -76,7 +71,7 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     run was never begun."""
     absent = [name for name, trace in runs if trace is None]
     not_started = (
-        f" {_joined(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
+        f" {listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
     )
     for name, trace in runs:
         if trace is not None and trace.status is Status.FAILED:
@@ -85,15 +80,12 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
                 other for other, run in runs if run is not None and run.status is Status.COMPLETED
             ]
             others = (
-                f" {_joined(ended)} ended and {'is' if len(ended) == 1 else 'are'} saved."
+                f" {listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} saved."
                 if ended
                 else ""
             )
-            return (
-                SentencePart(
-                    f"{name} failed after {amount}: {displayable(trace.error)}{others}{not_started}"
-                ),
-            )
+            why = displayable(trace.error)
+            return (f"{name} failed after {amount}: {why}{others}{not_started}",)
     ended_runs = "; ".join(
         f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
         for name, trace in runs
@@ -101,17 +93,11 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     )
     rest = f";{not_started}" if not_started else ". Completed text was saved."
     late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
-    return (
-        SentencePart("The time for one request is up. " if late else "Stopped. ", "strong"),
-        SentencePart(ended_runs + rest),
-    )
+    stopped = SentencePart("The time for one request is up. " if late else "Stopped. ")
+    return stopped, ended_runs + rest
 
 
 _ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
-
-
-def _joined(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Sentence:
@@ -121,25 +107,20 @@ def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Senten
     difference = divergence(left, right)
     if difference is None:
         mixed = left.config.served != right.config.served
-        same = SentencePart(
-            "the same text" if mixed else "the same text, token for token", "strong"
-        )
-        return SentencePart(f"{name} and {base} wrote "), same, SentencePart(".")
+        same = SentencePart("the same text" if mixed else "the same text, token for token")
+        return f"{name} and {base} wrote ", same, "."
     position = difference.position
-    link = SentencePart(f"position {position}", "strong", lane, position)
     if difference.cause is Cause.LENGTH:
         lengths = [(len(trace.text), len(trace.output)) for trace in (left, right)]
         ours = lengths[1] > lengths[0]
         longer, shorter = (name, base) if ours else (base, name)
-        words = SentencePart(f"{longer} continues where {shorter} ends, at ")
-        return words, replace(link, lane=lane if ours else 0), SentencePart(".")
+        words = f"{longer} continues where {shorter} ends, at "
+        return words, _link(lane if ours else 0, position), "."
     if difference.cause is Cause.CHOSEN:
         return _continued(names, traces, lane, position)
-    words = SentencePart(f"{name} first differs from {base} at ")
-    if _relaxed_on_the_left(difference, right):
-        link = replace(link, lane=0)
-    cause = _cause(difference, left, right)
-    return words, link, SentencePart(": "), *cause, *answer(left, right)
+    words = f"{name} first differs from {base} at "
+    link = _link(0 if _relaxed_on_the_left(difference, right) else lane, position)
+    return words, link, ": ", *_cause(difference, left, right), *answer(left, right)
 
 
 def _relaxed_on_the_left(difference: Divergence, right: Trace) -> bool:
@@ -154,14 +135,13 @@ def answer(left: Trace, right: Trace) -> Sentence:
     pair = None if cut else answers(right.config.prompt.text, left.text, right.text)
     if pair is None:
         return ()
-    words = [SentencePart(" Same " if pair.left == pair.right else " Another ")]
-    words.append(SentencePart(pair.kind, "strong"))
+    begin = " Same " if pair.left == pair.right else " Another "
+    words: list[str | SentencePart] = [begin, SentencePart(pair.kind)]
     if pair.kind in ("choice", "number"):
-        words += [SentencePart(": "), SentencePart(shorten(pair.right, 20), "piece")]
+        words += [": ", SentencePart(shorten(pair.right, 20), "piece")]
         if pair.left != pair.right:
-            words.append(SentencePart(" instead of "))
-            words.append(SentencePart(shorten(pair.left, 20), "piece"))
-    return *words, SentencePart(".")
+            words += [" instead of ", SentencePart(shorten(pair.left, 20), "piece")]
+    return *words, "."
 
 
 def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, position: int) -> Sentence:
@@ -180,18 +160,22 @@ def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, positio
         ),
         None,
     )
-    instead = (SentencePart(" instead of "), _piece(source[at].piece)) if source else ()
+    instead = (" instead of ", _piece(source[at].piece)) if source else ()
     rest = (
         f"; it differs from {names[other]} from position {position} on." if position < at else "."
     )
     return (
-        SentencePart(f"{names[by_hand]} goes on from "),
+        f"{names[by_hand]} goes on from ",
         _piece(given[at].piece),
-        SentencePart(", which was chosen at "),
-        SentencePart(f"position {at}", "strong", by_hand, at),
+        ", which was chosen at ",
+        _link(by_hand, at),
         *instead,
-        SentencePart(rest),
+        rest,
     )
+
+
+def _link(lane: int, position: int) -> SentencePart:
+    return SentencePart(f"position {position}", lane=lane, position=position)
 
 
 def _token(trace: Trace, position: int) -> Token:
@@ -217,7 +201,7 @@ def divergence_text(left: Trace, right: Trace) -> str:
 
 def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
     if difference.cause is Cause.HISTORY:
-        return (SentencePart("their answers in the turns before differ."),)
+        return ("their answers in the turns before differ.",)
     if _relaxed_on_the_left(difference, right):
         left, right = right, left
     if left.config.served != right.config.served:
@@ -228,8 +212,9 @@ def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
     if difference.cause is Cause.RELAXED:
         config = right.config
         story = relaxed_story(here, config.rule, sampled=samples_drafts(config))
-        kinds = ("plain", "piece")
-        return tuple(SentencePart(text, kinds[at % 2]) for at, text in enumerate(story))
+        return tuple(
+            SentencePart(each, "piece") if at % 2 else each for at, each in enumerate(story)
+        )
     greedy = right.config.sampling.temperature == 0
     chances = f"p {number(here.displayed_p(greedy=greedy))} against {_other(here, theirs, greedy)}"
     before, between, after = {
@@ -248,13 +233,7 @@ def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
         difference.cause,
         ("it corrected a rejection to ", " instead of ", f" ({chances})."),
     )
-    return (
-        SentencePart(before),
-        _piece(here.piece),
-        SentencePart(between),
-        _piece(theirs.piece),
-        SentencePart(after),
-    )
+    return before, _piece(here.piece), between, _piece(theirs.piece), after
 
 
 def _piece(text: str) -> SentencePart:

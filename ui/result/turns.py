@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from display.format import displayable, plural
+from display.format import plural
 from mars_core.types import RunConfig, Status, Trace
 from storage import StoredComparison
 from ui.kit.labels import lane_labels
@@ -43,6 +43,6 @@ def _came_of(traces: Sequence[Trace]) -> tuple[list[tuple[str, str, str]], str]:
 
 def _missing(trace: Trace) -> str:
     if trace.status is Status.FAILED:
-        return f"failed: {displayable(trace.error)}"
+        return f"failed: {trace.error}"
     tokens = plural(trace.summary.new_tokens, "token")
     return f"stopped after {tokens}" if trace.status is Status.CANCELLED else ""

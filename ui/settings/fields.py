@@ -4,7 +4,7 @@ values that a browser holds. No gradio."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,12 +19,12 @@ from mars_core.rules.expression import VARIABLES
 from mars_core.settings import CHAIN, KINDS, Settings
 from mars_core.settings.drafts import SERVED
 from mars_core.settings.setting import Flag, Number, SettingKind, Text, Words
-from mars_core.types import SERVER, DraftMode
+from mars_core.types import SERVER, DraftMode, number_text
 from ui.kit.labels import LANE_NAMES, drafter_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.own import named_models
-from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
+from ui.settings.parameters import EXAMPLES, default_theta, expression_error
 from ui.settings.values import (
     DRAFTS,
     MODELS,
@@ -38,7 +38,7 @@ from ui.settings.values import (
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 USUAL = Settings()
-WIDTHS = {"number": 96, "choice": 150, "none": 0}  # of a kind, at least, in pixels; else WIDE
+WIDTHS = {"number": 96, "choice": 150}  # of a kind, at least, in pixels; else WIDE
 WIDE = 200
 SECTIONS = {  # settings by section, in the order of the table, the pair first
     section: sorted((name for name in KINDS if KINDS[name].section == section), key="pair".__ne__)
@@ -63,9 +63,8 @@ CONTROLS: Mapping[str, dict[str, Any]] = {  # of settings, where their kind is n
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """``kind``: number, text, lines, choice, radio, check, many, or none for a mere switch. A
-    change has the panel drawn again, of a ``live`` one also while it is typed. ``width``: at least,
-    in pixels. ``switches``: it has a button that makes it a number or an expression. ``wrong``:
+    """``kind``: number, text, lines, choice, radio, check or many. A change has the panel drawn
+    again, of a ``live`` one also while it is typed. ``width``: at least, in pixels. ``wrong``:
     ``help`` is an error."""
 
     id: str
@@ -83,7 +82,6 @@ class FormField:
     also: str = ""  # what errors call it, beside its name and the beginning of its label
     visible: bool = True
     live: bool = False
-    switches: bool = False
     wrong: bool = False
 
 
@@ -211,34 +209,30 @@ class Fields:
         self.by_name[name] = replace(self.by_name[name], visible=visible)
 
     def parameter(self, rule: Rule, parameter: Parameter) -> None:
-        """Add a number, or the text of an expression, which is checked as it is typed; of WHERE
-        only this."""
-        name, title = parameter.name, parameter_title(parameter.name)
-        value, switches = self.values.get(name), not parameter.is_integer
-        if switches and isinstance(value, str):
-            error, example = expression_error(rule, name, value), EXAMPLES[parameter is WHERE]
-            words = (
-                f"{parameter.help}. An expression of {', '.join(VARIABLES)}, such as {example}; "
-                f"values are moved into {parameter.low:g} to {parameter.high:g}."
+        """Add the text of a number or, where that may be, an expression, checked as it is typed."""
+        name, words = parameter.name, parameter.help
+        usual = default_theta(self.spec).value if name == "theta" else parameter.default
+        given = self.values.get(name, "" if parameter is WHERE else usual)
+        number = number_of(given)
+        text = given if isinstance(given, str) else "" if number is None else number_text(number)
+        expression = bool(text.strip()) and number is None
+        if expression:
+            words += (
+                f". An expression of {', '.join(VARIABLES)}; values are moved into "
+                f"{parameter.low:g} to {parameter.high:g}."
             )
-            more = {"help": error or words, "wrong": bool(error), "switches": True, "live": True}
-            self.add(name, "text", title, placeholder=example, width=240, **more)
-        elif parameter is WHERE:
-            self.add(name, "none", title, None, help=parameter.help, switches=True)
-        else:
-            default = default_theta(self.spec).value if name == "theta" else parameter.default
-            more = {"help": parameter.help, "switches": switches, "step": step_of(parameter)}
-            live = rule.margin_threshold is not None
-            self.add(name, "number", title, default, live=live, **more)
+        elif not (parameter.is_integer or parameter is WHERE):
+            words += "; or an expression"
+        error = expression_error(rule, name, text)
+        more = {"help": error or words, "wrong": bool(error), "live": True}
+        more |= {"width": 240 if expression else 120}
+        more["placeholder"] = "" if parameter.is_integer else EXAMPLES[parameter is WHERE]
+        self.values = {**self.values, name: text}
+        self.add(name, "text", parameter_title(name), **more)
 
 
 def lane(
-    index: int,
-    form: Fields,
-    values: EnteredValues,
-    *,
-    votes: bool = False,
-    rules: Iterable[str] = RULES,
+    index: int, form: Fields, values: EnteredValues, rules: Collection[str], *, votes: bool
 ) -> LaneFields:
     """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
     drafter of ``form`` or one of its own; a server has neither. ``rules``: that are offered."""
@@ -250,7 +244,9 @@ def lane(
     titles = [(rule_title(name), name) for name in rules]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     rule = fields.add("rule", "choice", label, DEFAULT_RULES[index], choices=titles)
-    fields.add("answer", "text", "")  # the browser's name of a saved one
+    # hidden: the browser's name of a saved answer, and a server while another rule is looked at
+    for name in ("answer", *(SERVED if rule != SERVER else ())):
+        fields.add(name, "text", "")
     if not votes:
         # the rule "Target alone" drafts nothing
         kinds = [(drafter_title(each), each) for each in form.drafters[:-1]]

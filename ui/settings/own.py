@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -20,7 +20,7 @@ from mars_core.models import PairSpec
 from mars_core.models.memory import MemoryFit, read_speed
 from mars_core.models.source import GGUF
 from ui.jobs.services import Services
-from ui.settings.values import MODELS, EnteredValues, as_text
+from ui.settings.values import MODELS, EnteredValues, as_text, read_settings
 
 if TYPE_CHECKING:
     from mars_core.models.summary import Summary
@@ -32,6 +32,11 @@ PLACES = (  # in a home directory, where files that were fetched are
 )
 DEEPEST, MOST_SEEN = 4, 20_000  # folders in each other, entries in all
 PATIENCE_S = 3.0
+ABOUT_CUSTOM = (
+    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
+    "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
+    "owner/name/file.gguf). Without both, drafts come from the text itself."
+)
 ON_HUB = "target: on the Hub, which does not answer; its size is known once it is fetched"
 
 
@@ -62,23 +67,43 @@ def known_of(services: Services, spec: PairSpec) -> tuple[PairSpec, dict[str, Su
     return summarised(spec)
 
 
-def hub_choices(error: ValueError) -> list[tuple[str, str]]:
-    """Return the GGUF files of a repository of which one must be named, with their sizes, each with
-    its name; none for other errors."""
-    files = getattr(error, "files", {}).items()
-    return [
-        (f"{displayable(name.split('/')[2])}, {memory(size)}", name)
-        for name, size in islice(files, MOST_LISTED)
-    ]
-
-
-def facts_of(
-    services: Services, spec: PairSpec, summaries: Mapping[str, Summary], fit: MemoryFit
-) -> list[str]:
-    """Return what the headers say."""
+def own_pair(services: Services, values: EnteredValues) -> tuple[PairSpec | None, PairNote]:
+    """Return the pair of one's own models, and what is known of it before it is loaded; or why
+    there is none, if anything is given."""
+    typed = {name: as_text(values.get(name)) for name in MODELS}
+    for name, each in typed.items():
+        if (choices := listed(each)) is not None:
+            says = f"Choose the {name} in {each.strip()}:"
+            return None, PairNote(says, choices=choices, into=name)
+    if not any(typed.values()):
+        return None, PairNote(ABOUT_CUSTOM)
+    try:
+        spec, summaries = known_of(services, read_settings(values, "", *MODELS).spec())
+        fit = services.pool.fits(spec, kept=all(each.kept for each in summaries.values()))
+    except ValueError as error:
+        files = getattr(error, "files", {}).items()  # of a repository of which one must be named
+        choices = [
+            (f"{name.split('/')[2]}, {memory(size)}", name)
+            for name, size in islice(files, MOST_LISTED)
+        ]
+        repository = str(error).partition(" ")[0]
+        into = next((name for name, each in typed.items() if repository in each), "")
+        return None, PairNote(str(error), bool(choices), choices=choices, into=into)
     facts = [f"{name}: {', '.join(_facts(each))}" for name, each in summaries.items()]
-    hub = [] if "target" in summaries else [ON_HUB]
-    return [*facts, *hub, *fitting(fit), _speed(services, spec, summaries.get("target"), fit)]
+    facts += [] if "target" in summaries else [ON_HUB]
+    facts += [*_fitting(fit), _speed(services, spec, summaries.get("target"), fit)]
+    return spec, PairNote(spec.note, _may_fit(fit), facts, named=typed["target"].strip())
+
+
+def listed_pair(services: Services, spec: PairSpec, *, drawn: bool) -> PairNote:
+    """Return what a pair of the catalog can do, and, once the page is ``drawn``, what memory it
+    needs, which is not for strangers."""
+    sizes = filter(None, (spec.draft_parameters, spec.target_parameters))
+    words = " → ".join(map(parameters_text, sizes))
+    facts = [f"{words} parameters"] if words else []
+    fit = services.pool.fits(spec) if drawn else None
+    facts += _fitting(fit) if fit and not services.public else []
+    return PairNote(spec.note, fit is None or _may_fit(fit), facts)
 
 
 def _facts(summary: Summary) -> Iterator[str]:
@@ -90,12 +115,12 @@ def _facts(summary: Summary) -> Iterator[str]:
     yield "fast layers" if summary.fast else "no fast layers, those of transformers"
 
 
-def may_fit(fit: MemoryFit) -> bool:
+def _may_fit(fit: MemoryFit) -> bool:
     """Return whether a pair fits, or its size is not known."""
     return fit.fits or not fit.needed_bytes
 
 
-def fitting(fit: MemoryFit) -> list[str]:
+def _fitting(fit: MemoryFit) -> list[str]:
     verdict = "fits" if fit.fits else "does not fit"
     needed, free = memory(fit.needed_bytes), memory(fit.available_bytes)
     known = f"needs {needed}, {free} free on {fit.device}: {verdict}"
@@ -135,10 +160,7 @@ def listed(typed: str) -> list[tuple[str, str]] | None:
     except (OSError, RuntimeError, ValueError):
         return None
     rows = [(name if file else f"{name}/", str(folder / name)) for file, name in sorted(found)]
-    return [
-        ("↑", str(folder.parent)),
-        *((displayable(name), at) for name, at in rows[:MOST_LISTED]),
-    ]
+    return [("↑", str(folder.parent)), *rows[:MOST_LISTED]]
 
 
 def dropped(name: str, size: int) -> str:

@@ -10,45 +10,32 @@ on which others depend, and ``lane`` where it is a lane's; ``input`` with the ac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import gradio as gr
 
-from display.format import parameters
 from display.sources import to_json
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
-from mars_core.rules import RULES, WHERE
+from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, with_constants
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import drafter_title
 from ui.kit.panel import render
-from ui.settings.fields import Fields, LaneFields, lane
-from ui.settings.own import (
-    PairNote,
-    dropped,
-    facts_of,
-    fitting,
-    hub_choices,
-    known_of,
-    listed,
-    may_fit,
-)
-from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
+from ui.settings.fields import Fields, lane
+from ui.settings.own import dropped, listed_pair, own_pair
+from ui.settings.parameters import ThresholdNote, default_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
     MODELS,
     MOST_LANES,
     EnteredValues,
-    as_parameter,
     as_text,
     lanes_of,
     parse,
     read_lane_values,
-    read_settings,
     seeded,
 )
 
@@ -59,10 +46,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "head": ("drafter", "draft_mode"),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
     "purpose": ("suite", "problems", "rules"),
-    "rules": ("others",),
-    "parameter": ("values", "others"),
 }
-EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 SCRIPT = "\n".join(
     [asset("morph.js"), asset("wrong.js", "settings"), asset("settings.js", "settings")]
 )
@@ -71,16 +55,11 @@ BESIDE = """(...all) => [
 ]"""
 MOST_CHANGES = 20  # that are read of an event
 LONGEST_NAME, LONGEST_SIZE = 255, 20  # characters of a file’s name, digits of its bytes
-ABOUT_CUSTOM = (
-    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
-    "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
-    "owner/name/file.gguf). Without both, drafts come from the text itself."
-)
 
 
 class SettingsPanel:
     """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to
-    Fields. ``lanes``: how many there are at first, each described by ``describe_lane``. ``label``
+    Fields. ``lanes``: how many there are at first. ``label``
     sums the values up in one line; ``thresholds``: the rules that they name beside those of the
     lanes."""
 
@@ -91,12 +70,11 @@ class SettingsPanel:
         describe: Callable[[Fields], object],
         *,
         lanes: int = 0,
-        describe_lane: Callable[[int, Fields, EnteredValues], LaneFields] = lane,
         label: Callable[[EnteredValues], str] = lambda _: "",
         thresholds: Callable[[EnteredValues], Sequence[RuleConfig]] = lambda _: (),
     ) -> None:
         self.services, self._scope, self._label = services, scope, label
-        self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
+        self._describe, self._thresholds = describe, thresholds
         self.component = gr.HTML(
             self.value({"lanes": [{}] * lanes}, drawn=False),
             html_template='<div class="mars-settings"></div>',
@@ -118,13 +96,15 @@ class SettingsPanel:
         spec, services = self.spec(entered), self.services
         fields = self._fields(entered, spec)
         lanes = [
-            self._describe_lane(index, fields, each)
+            lane(index, fields, each, services.rules, votes=self._scope == "votes")
             for index, each in enumerate(lanes_of(entered)[:MOST_LANES])
         ]
         values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
-        loaded_spec, note = (
-            (spec, self._note(spec, drawn=drawn)) if spec else self._custom_pair(entered)
+        named, note = (
+            (spec, listed_pair(services, spec, drawn=drawn))
+            if spec
+            else own_pair(services, entered)
         )
         html = render(
             f"settings/templates/{self._scope}.html.jinja",
@@ -135,7 +115,7 @@ class SettingsPanel:
             note=note,
             custom=spec is None,
             changes=as_text(entered.get("changes")),
-            thresholds=self._notes(values, loaded_spec),
+            thresholds=self._notes(values, named),
             limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
             seeded=seeded(values),
@@ -159,39 +139,6 @@ class SettingsPanel:
             (spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0]
         )
 
-    def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, PairNote]:
-        """Return the custom pair, and what is known of it before it is loaded; or why there is
-        none, if anything is given."""
-        typed = [as_text(values.get(name)) for name in MODELS]
-        for name, each in zip(MODELS, typed, strict=True):
-            if (choices := listed(each)) is not None:
-                return None, PairNote(
-                    f"Choose the {name} in {each.strip()}:", choices=choices, into=name
-                )
-        if not any(typed):
-            return None, PairNote(ABOUT_CUSTOM)
-        try:
-            spec, summaries = known_of(self.services, read_settings(values, "", *MODELS).spec())
-            fit = self.services.pool.fits(spec, kept=all(each.kept for each in summaries.values()))
-        except ValueError as error:
-            choices, repository = hub_choices(error), str(error).partition(" ")[0]
-            fields = zip(MODELS, typed, strict=True)
-            into = next((name for name, each in fields if repository in each), "")
-            return None, PairNote(str(error), bool(choices), choices=choices, into=into)
-        facts = facts_of(self.services, spec, summaries, fit)
-        return spec, PairNote(spec.note, may_fit(fit), facts, named=typed[0].strip())
-
-    def _note(self, spec: PairSpec, *, drawn: bool) -> PairNote:
-        """Say what a pair of the catalog can do, and what memory it needs, which is not for
-        strangers."""
-        sizes = " → ".join(
-            parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size
-        )
-        facts = [f"{sizes} parameters"] if sizes else []
-        fit = self.services.pool.fits(spec) if drawn else None
-        facts += fitting(fit) if fit and not self.services.public else []
-        return PairNote(spec.note, fit is None or may_fit(fit), facts)
-
     def _notes(self, values: EnteredValues, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """Return notes on the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
@@ -208,9 +155,10 @@ class SettingsPanel:
     def changed(self, value: str | None, *changes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """``changes``: those since the last answer, in their order."""
         values = parse(value)
-        before = dict(values), [lane.get("theta") for lane in lanes_of(values)]
-        for each in changes:
-            self._change(values, each)
+        before = dict(values), [number_of(lane.get("theta")) for lane in lanes_of(values)]
+        for at, each in enumerate(changes, start=1):
+            later = [other.get("changed") for other in changes[at:]]  # what is typed since stays
+            self._change(values, each, later)
         names = [str(each.get("changed")) for each in changes]
         if not {"pair", *MODELS}.isdisjoint(names):
             told = self._changes(values, *before)
@@ -235,24 +183,20 @@ class SettingsPanel:
         why = f"the defaults of {spec.title}" if spec else "what can be done with these models"
         return f"Changed with the models: {', '.join(dict.fromkeys(told))} ({why})." if told else ""
 
-    def _change(self, values: dict[str, Any], changed: Mapping[str, Any]) -> None:
+    def _change(
+        self, values: dict[str, Any], changed: Mapping[str, Any], later: Sequence[object]
+    ) -> None:
         index, lanes = changed.get("lane"), lanes_of(values)
         at_index = (each for at, each in enumerate(lanes) if at == index)
         where = values if index is None else next(at_index, {})
         what, spec = changed.get("changed"), self.spec(values)
         resets = RESETS.get(str(what), ())
         kind, _, name = str(what).partition(" ")
-        if what == "other theta":
-            rules: Sequence[RuleConfig] = ()
-            with suppress(ValueError):
-                rules = self._rules(values, None if index is None else where)
-            other = other_theta(rules, default_theta(spec)).value
-            where.update({"values": f"{other:g}"} if index is None else {"theta": other})
-        elif what == "pair":  # a default gives way to that of another pair
+        if what == "pair":  # a default gives way to that of another pair
             others = None, *self.services.catalog
             kept, known = {what, *resets}, {default_theta(each).value for each in others}
             if spec is None:  # an own pair has no settings of its own: those that were chosen stay
-                kept, known, resets = {*kept, "values"}, set(), ()
+                kept, known, resets = {*kept, "parameters"}, set(), ()
             for each in lanes:
                 if number_of(each.get("theta")) in known:
                     del each["theta"]
@@ -266,15 +210,9 @@ class SettingsPanel:
                 values[into] = dropped(file[:LONGEST_NAME], int(size[:LONGEST_SIZE]))
         elif what in MODELS and values.get("drafter") != values.get("usual_drafter"):
             resets = ()  # a drafter that was chosen stays
-        elif kind == "expression" and name in EXPRESSIBLE:
-            typed = where.pop(name, None)
-            number = number_of(as_parameter(typed))
-            if not isinstance(typed, str):  # with its point: a text of digits is a number
-                where[name] = "" if number is None else str(float(number))
-            elif number is not None:
-                where[name] = number
         for reset in resets:
-            where.pop(reset, None)
+            if reset not in later:
+                where.pop(reset, None)
 
     def _rules(self, values: EnteredValues, lane: EnteredValues | None) -> Sequence[RuleConfig]:
         """Return the rule of a lane; None: those beside the lanes. Raises ValueError."""

@@ -43,10 +43,6 @@ def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
     return ", ".join(f"{value:.16g}" for value in dict.fromkeys(values))
 
 
-def step_of(parameter: Parameter) -> float:
-    return 0.01 if parameter.high <= 1 else 1 if parameter.is_integer else 0.1
-
-
 def expression_error(rule: Rule, name: str, text: str) -> str:
     """Return what is wrong with a typed value; empty where nothing is, or nothing was typed."""
     try:
@@ -57,12 +53,10 @@ def expression_error(rule: Rule, name: str, text: str) -> str:
 
 
 class ThresholdNote(NamedTuple):
-    """``waits``: the lines will say more once the models are loaded. ``other``: the θ that a button
-    offers, and whose it is."""
+    """``waits``: the lines will say more once the models are loaded."""
 
     lines: tuple[str, ...]
     waits: bool = False
-    other: str = ""
 
 
 def threshold_note(
@@ -74,17 +68,9 @@ def threshold_note(
     if not rules:
         return None
     lines = [*dict.fromkeys(sentence(rule, margins) for rule in rules)] if margins else [UNMEASURED]
-    if not theta.reason or not any("theta" in rule.parameters for rule in rules):
-        return ThresholdNote(tuple(lines), not margins)
-    other = other_theta(rules, theta)
-    whose = "this pair’s" if other is theta else "the paper’s"
-    return ThresholdNote((*lines, theta.sentence), not margins, f"θ = {other.value:g}, {whose}")
-
-
-def other_theta(rules: Sequence[RuleConfig], theta: Theta) -> Theta:
-    """Return what the button offers: the paper's if the pair's is chosen, else the pair's."""
-    chosen = [rule.parameters.get("theta") for rule in rules]
-    return PAPER_THETA if theta.value in chosen else theta
+    if theta.reason and any("theta" in rule.parameters for rule in rules):
+        lines.append(theta.sentence)
+    return ThresholdNote(tuple(lines), not margins)
 
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]

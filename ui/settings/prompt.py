@@ -1,6 +1,8 @@
-"""The prompt and its examples, of the tabs that run one prompt."""
+"""The prompt, its examples and a new seed, of the tabs that run one prompt."""
 
 from __future__ import annotations
+
+import secrets
 
 import gradio as gr
 
@@ -9,9 +11,10 @@ from mars_core.models.catalog import GENERAL_PROMPTS
 from ui.jobs.services import Services
 from ui.kit.events import LATEST, event_data
 from ui.settings.panel import SettingsPanel
-from ui.settings.values import parse
+from ui.settings.values import EnteredValues, parse
 
 LONGEST = 128  # new tokens, unless something else is requested
+SEEDS = 2**31  # from which a new one is drawn
 
 
 def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
@@ -42,3 +45,7 @@ def wire_examples(chips: gr.HTML, prompt: gr.Textbox, panel: SettingsPanel) -> N
         )
 
     chips.select(write, panel.component, prompt, **LATEST)
+
+
+def with_new_seed(values: EnteredValues) -> EnteredValues:
+    return {**values, "seed": secrets.randbelow(SEEDS)}

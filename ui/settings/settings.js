@@ -233,8 +233,7 @@ box.addEventListener(
 );
 box.addEventListener("click", ({ target }) => {
   const button = target.closest("button");
-  if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
-  else if (button?.dataset.fill) fill(button.dataset.fill, button.dataset.into);
+  if (button?.dataset.fill) fill(button.dataset.fill, button.dataset.into);
   else if (button?.dataset.do) {
     const lane = Number(laneOf(button)?.dataset.lane ?? -1);
     arrange({ do: button.dataset.do, lane });

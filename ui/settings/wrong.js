@@ -16,9 +16,9 @@ const plain = (text) =>
 const promptOf = () => element.closest(".mars-prompt-panel")?.querySelector("textarea");
 
 function namesOf(field) {
-  const { name = "prompt", also = "" } = field.dataset;
+  const { name = "prompt", also = "" } = field.dataset; // also: several, between bars
   const label = field.closest("fieldset")?.querySelector("legend") || field.labels[0];
-  return [name, also, label?.textContent.split(/[,(]/)[0] || ""]
+  return [name, ...also.split("|"), label?.textContent.split(/[,(]/)[0] || ""]
     .map(plain)
     .filter((each) => each.trim());
 }

@@ -74,7 +74,7 @@ def traces(
 ) -> tuple[Trace, ...]:
     """The runs of FORM, by lane."""
     with RunStore(f"sqlite:///{tmp_path_factory.mktemp('runs') / 'runs.db'}") as store:
-        list(run_comparison(Services(pool, store, (spec,)), FORM, "visitor"))
+        list(run_comparison(Services(pool, store, (spec,)), FORM))
         return tuple(traces_of(store))
 
 

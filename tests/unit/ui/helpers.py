@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from mars_core.models import CATALOG, ModelPool
 from mars_core.settings import Settings, read_lane
-from mars_core.types import Outcome, Token, Trace
+from mars_core.types import Outcome, Status, Token, Trace
 from storage import RunStore, Search, Source, StorageError, StoredComparison
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -46,10 +46,10 @@ FORM = Settings(
 )
 SWEEP = StudyForm(
     {
-        **{"purpose": "compare", "margin": 0.98, "repeats": 1, "parameter": "theta"},
+        **{"purpose": "compare", "margin": 0.98, "repeats": 1},
         **{"pair": "bundled", "drafter": "model", "temperature": "1", "k": "3"},
         **{"suite": "prompts", "prompts": "Once\nTwice", "max_new_tokens": 8, "seed": 3},
-        **{"rules": ["mars"], "values": "0.1 0.9"},
+        **{"rules": ["mars"], "parameters": "theta = 0.1 0.9"},
     }
 )
 
@@ -165,6 +165,11 @@ def running(frames: Iterator[Frame], column: int = 0) -> None:
 
 def latest(store: RunStore) -> StoredComparison:
     return store.load(store.matching_ids(Search(limit=1))[0])
+
+
+def saved(services: Services) -> list[tuple[int, int, Status]]:
+    """Lane, order and status of the latest comparison's runs."""
+    return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
 
 
 def traces_of(store: RunStore) -> list[Trace]:

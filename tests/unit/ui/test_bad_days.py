@@ -62,9 +62,9 @@ PUBLIC = Limits(
 )
 
 
-def swept(services: Services, form: StudyForm, visitor: str = "visitor") -> Iterator[StudyFrame]:
+def swept(services: Services, form: StudyForm) -> Iterator[StudyFrame]:
     """A study of the page, as its tab shows it."""
-    return errors_as_frames(started(services, visitor, form), StudyFrame, "study")
+    return errors_as_frames(started(services, form), StudyFrame, "study")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def public(ordered_services: Services) -> Services:
 
 
 def last(ordered_services: Services, form: Settings = SHORT) -> tuple[str, str]:
-    return end_of(run_comparison(ordered_services, form, "visitor"))
+    return end_of(run_comparison(ordered_services, form))
 
 
 def works(ordered_services: Services) -> bool:
@@ -150,9 +150,9 @@ def test_what_ends_the_program_or_a_task_is_no_panic(end: type[BaseException]) -
 def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
     ordered_services: Services,
 ) -> None:
-    first = run_comparison(ordered_services, LONG, "first")
+    first = run_comparison(ordered_services, LONG)
     running(first)
-    waiting = run_comparison(ordered_services, LONG, "second")
+    waiting = run_comparison(ordered_services, LONG)
     assert (
         strip_text(next(waiting)) == ("running", ordered_services.queue._waiting[0].message())
         and ordered_services.queue.waiting == 1
@@ -182,7 +182,7 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
         ({"target": "/etc"}, "This page runs the model pairs of its list"),
         ({"drafter": "eagle3:/etc"}, "This page runs the model pairs of its list"),
         ({"classifier": "/etc"}, "This page runs the model pairs of its list"),
-        ({"values": "0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
+        ({"parameters": "theta = 0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
         ({"k": "9"}, "K is 9; on this public page it must be 1 to 8."),
     ],
 )
@@ -213,16 +213,17 @@ def test_what_another_visitor_has_with_the_same_session_or_another_pair_is_out_o
         Latest[str](3),
         Rounds(9),
     )
-    public.stops.request(other.key)
-    assert other.key != public.key and not public.stops.requested(public.key)
+    other.stop.request()
+    replace(public, scope="votes").stop.request()  # of another tab
+    assert other.key != public.key and not public.stop.requested()
     ended.put(public.key, "details")
     assert ended.take(other.key) is None and ended.take(public.key) == "details"
-    (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48), "v")
-    assert frame.round and rounds.take(other.key) is None
+    (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48))
+    assert rounds.take(other.key) is None
     waiting = rounds.take(public.key)
-    assert waiting and waiting.name == frame.round
+    assert waiting and frame.view is not None and frame.view.state == "asking"
     own = DisplayedComparison(waiting.comparison, replace(spec, key="custom", title="Own"), (0, 1))
-    *_, end = run_one_more(public, own, ContinuationRequest(0, 3, 7), "v")
+    *_, end = run_one_more(public, own, ContinuationRequest(0, 3, 7))
     assert "of its list only" in strip_text(end)[1]
 
 
@@ -247,7 +248,7 @@ def zero(services: Services, gpu: ForkingGpu) -> Services:
 def written(
     zero: Services, form: Settings = FORM
 ) -> list[tuple[str, tuple[int, ...], dict[str, str]]]:
-    frames = list(run_comparison(zero, form, "visitor"))
+    frames = list(run_comparison(zero, form))
     assert strip_text(frames[-1])[0] == "done", strip_text(frames[-1])
     return [
         (trace.text, trace.token_ids, dict(trace.config.environment))
@@ -271,7 +272,7 @@ def test_a_process_that_is_killed_fails_its_run_which_is_stored_and_the_next_one
     zero: Services, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    frames = run_comparison(zero, LONG, "visitor")
+    frames = run_comparison(zero, LONG)
     running(frames, 1)
     next(frames)
     gpu.kill()
@@ -290,14 +291,14 @@ def test_a_process_that_is_killed_fails_its_run_which_is_stored_and_the_next_one
 def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
     zero: Services, gpu: ForkingGpu, closes: bool
 ) -> None:
-    frames = run_comparison(zero, LONG, "visitor")
+    frames = run_comparison(zero, LONG)
     running(frames, 1)
     if closes:
         frames.close()  # type: ignore[attr-defined]
     else:
-        zero.stops.request("visitor")
+        zero.stop.request()
         assert end_of(frames)[0] == "cancelled"
-        zero.stops.begin("visitor")
+        zero.stop.begin()
     assert zero.queue.running == 0
     (trace,) = traces_of(zero.store)
     assert trace.status is Status.CANCELLED and 0 < len(trace.tokens) < 3900
@@ -305,12 +306,10 @@ def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
 
 
 def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
-    *_, displayed = [
-        frame.displayed for frame in run_comparison(zero, FORM, "visitor") if frame.displayed
-    ]
-    ended = list(run_one_more(zero, displayed, ContinuationRequest(0, 3, 7), "visitor"))[-1]
+    *_, displayed = [frame.displayed for frame in run_comparison(zero, FORM) if frame.displayed]
+    ended = list(run_one_more(zero, displayed, ContinuationRequest(0, 3, 7)))[-1]
     assert strip_text(ended)[0] == "done" and len(gpu.durations) == 2
-    rounds = list(write_answers(zero, Rounds(9), FORM, "visitor"))
+    rounds = list(write_answers(zero, Rounds(9), FORM))
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
     assert list(swept(zero, SWEEP))[-1].status is Status.COMPLETED
     assert len(gpu.durations) == 3 + 2 * 3  # one a run

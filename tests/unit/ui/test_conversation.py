@@ -27,7 +27,7 @@ ASKED = replace(FORM, system="Be kind.")
 def ask(services: Services, question: str, history: str = "own", **lanes: Any) -> Iterator[Frame]:
     stored = latest(services.store)
     shown = DisplayedComparison(stored.id, ASKED.spec(), (0, 1), **lanes)
-    frames = handlers.run_follow_up(services, shown, question, history, "visitor")
+    frames = handlers.run_follow_up(services, shown, question, history)
     return errors_as_frames(frames, Frame, "ask")
 
 
@@ -39,7 +39,7 @@ def test_every_lane_goes_on_from_its_own_answers_with_the_system_prompt(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.tabs.compare.handlers.AUTO_S", math.inf)
-    list(run_comparison(services, replace(ASKED, repeats=0, max_new_tokens=12), "visitor"))
+    list(run_comparison(services, replace(ASKED, repeats=0, max_new_tokens=12)))
     frames = list(ask(services, HOSTILE))
     opening = next(frame for frame in frames if frame.opens)
     list(ask(services, "The end?"))
@@ -62,7 +62,7 @@ def test_every_lane_goes_on_from_its_own_answers_with_the_system_prompt(
 
 
 def test_all_lanes_go_on_from_one_and_reopen_as_they_were(services: Services) -> None:
-    list(run_comparison(services, ASKED, "visitor"))
+    list(run_comparison(services, ASKED))
     *_, end = ask(services, "And Ben?", "baseline")
     stored = latest(services.store)
     first = stored.turns[0]
@@ -80,11 +80,11 @@ def test_all_lanes_go_on_from_one_and_reopen_as_they_were(services: Services) ->
 def test_a_stopped_answer_is_marked_and_a_lane_without_one_takes_the_others(
     services: Services,
 ) -> None:
-    list(run_comparison(services, ASKED, "visitor"))
+    list(run_comparison(services, ASKED))
     for frame in ask(services, "And Ben?"):
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
-            services.stops.request("visitor")
-    services.stops.begin("visitor")
+            services.stop.request()
+    services.stop.begin()
     (stopped,) = (run.trace for run in latest(services.store).runs)
     assert stopped.status is Status.CANCELLED and strip_text(frame)[0] == "cancelled"
     *_, refused = ask(services, "And?")
@@ -96,7 +96,7 @@ def test_a_stopped_answer_is_marked_and_a_lane_without_one_takes_the_others(
 
 
 def test_what_cannot_be_asked_is_one_sentence_and_changes_nothing(services: Services) -> None:
-    list(run_comparison(services, ASKED, "visitor"))
+    list(run_comparison(services, ASKED))
     for question, history, words in (
         ("  ", "own", "The prompt is empty"),
         ("And?", "mine", "history is 'mine'; it must be own or baseline"),

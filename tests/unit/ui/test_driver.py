@@ -63,18 +63,17 @@ def sentence(
             return str(error.message)
         return str(last["state"])
     if way == "vote":
-        strip = list(write_answers(services, Rounds(9), form, services.key))[-1].strip
+        strip = list(write_answers(services, Rounds(9), form))[-1].strip
     elif way == "continue":
         strip = list(
             run_one_more(
                 services,
                 displayed,
                 ContinuationRequest(0, 3, 7 if valid else NO_TOKEN),
-                services.key,
             )
         )[-1].strip
     else:
-        strip = list(run_comparison(services, form, services.key))[-1].strip
+        strip = list(run_comparison(services, form))[-1].strip
     return plain(strip.parts)
 
 
@@ -101,7 +100,7 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
     assert "quota" in sentence(way, replace(services, accelerator=Scripted(refused)), displayed)
     assert sentence(way, replace(services, accelerator=Scripted(lambda _: iter(()))), displayed)
     with services.queue.ticket(
-        services.key, runs=MOST, tokens=1
+        services.stop.key, runs=MOST, tokens=1
     ) as ticket:  # all runs of the hour are still free
         assert ticket.ready(0.0)
     assert services.store.count() == 1 and len(services.store.load(displayed.comparison).runs) == 2
@@ -132,9 +131,9 @@ def test_a_run_that_breaks_off_is_counted_saved_and_displayed_with_what_it_wrote
     assert "taken away" in message or message == status == "failed"
     assert run.trace.status is status and same(run.trace.steps, traces[0].steps[:2])
     with pytest.raises(ValueError, match="2 runs an hour"):
-        services.queue.ticket(services.key, runs=MOST, tokens=1)
+        services.queue.ticket(services.stop.key, runs=MOST, tokens=1)
     if way == "compare":
-        last = list(run_comparison(replace(scripted, queue=Queue(Limits())), FORM, "visitor"))[-1]
+        last = list(run_comparison(replace(scripted, queue=Queue(Limits())), FORM))[-1]
         assert (
             last.strip is not None
             and last.strip.state == "failed"

@@ -18,6 +18,7 @@ from tests.unit.ui.helpers import (
     latest,
     run_comparison,
     run_one_more,
+    saved,
     strip_text,
 )
 from ui.jobs.admission import JobError
@@ -41,12 +42,7 @@ THREE = (
 
 
 def last(services: Services, form: Settings) -> Frame:
-    return list(run_comparison(services, form, "visitor"))[-1]
-
-
-def saved(services: Services) -> list[tuple[int, int, Status]]:
-    """Lane, order and status of the latest comparison's runs."""
-    return [(run.lane, run.order, run.trace.status) for run in latest(services.store).runs]
+    return list(run_comparison(services, form))[-1]
 
 
 @pytest.fixture(
@@ -56,7 +52,7 @@ def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
     """Of a full comparison, with every step in a separate frame."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-        return list(run_comparison(lasting, request.param, "visitor"))
+        return list(run_comparison(lasting, request.param))
 
 
 def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: list[Frame]) -> None:
@@ -79,7 +75,7 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
 
 
 def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services: Services) -> None:
-    frames = list(run_comparison(services, replace(FORM, repeats=3), "visitor"))
+    frames = list(run_comparison(services, replace(FORM, repeats=3)))
     state, text = strip_text(frames[-1])
     assert state == "done" and "3 rounds" in text
     assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
@@ -102,16 +98,16 @@ def test_measure_time_adds_rounds_of_all_runs_that_are_displayed(
     services: Services, displayed: DisplayedComparison
 ) -> None:
     """Whichever lanes are left."""
-    *_, third = run_one_more(services, displayed, ContinuationRequest(theta=0.2), "visitor")
+    *_, third = run_one_more(services, displayed, ContinuationRequest(theta=0.2))
     assert third.strip and third.strip.untimed
     chosen = replace(displayed, lanes=(0, 2))
-    *_, end = handlers.measure_time(services, chosen, "visitor")
+    *_, end = handlers.measure_time(services, chosen)
     assert end.strip and not end.strip.untimed and "4 rounds" in plain(end.strip.parts)
     stored = latest(services.store)
     assert reopened(stored, chosen.lanes).strip.parts == end.strip.parts
     assert sorted(each.lane for each in stored.repeats) == [0] * 3 + [2] * 3
     with pytest.raises(JobError, match="press Compare first"):
-        list(handlers.measure_time(services, replace(chosen, lanes=(0, None)), "visitor"))
+        list(handlers.measure_time(services, replace(chosen, lanes=(0, None))))
 
 
 def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
@@ -129,7 +125,9 @@ def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
 def test_a_page_that_lost_the_connection_can_run_again() -> None:
     """What came of a run stays, and its details are displayed once."""
     parts: Any = SimpleNamespace(
-        stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
+        stop=SimpleNamespace(button="stop"),
+        update=lambda strip, _: {"strip": strip},
+        show=lambda _: {"details": 1},
     )
     running, details = Running(*[parts] * 8), cast(Any, object())
     changed: dict[Any, Any] = running.after(
@@ -157,9 +155,7 @@ def runs_of(services: Services, displayed: DisplayedComparison) -> list[Trace]:
 def go_on(
     services: Services, displayed: DisplayedComparison, column: int, index: int, token: int
 ) -> list[Frame]:
-    return list(
-        run_one_more(services, displayed, ContinuationRequest(column, index, token), "visitor")
-    )
+    return list(run_one_more(services, displayed, ContinuationRequest(column, index, token)))
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
@@ -195,7 +191,7 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
     assert frames[0].lanes[:2] == (None, None)
     assert frames[-1].strip is not None and len(plain(frames[-1].strip.parts).split("\n")) == 2
     # another theta is one more run, which keeps its given beginning
-    list(run_one_more(services, now, ContinuationRequest(theta=0.4), "visitor"))
+    list(run_one_more(services, now, ContinuationRequest(theta=0.4)))
     config = runs_of(services, displayed)[3].config
     assert (config.prefix, config.seed) == (new.config.prefix, new.config.seed)
     assert (config.rule.name, config.rule.parameters) == ("mars", {"theta": 0.4})
@@ -216,7 +212,7 @@ def test_a_relaxed_token_shows_what_would_have_followed_its_rejection(
     relaxed = next(token for token in mars.tokens if token.outcome is Outcome.RELAXED)
     before = services.store.load(displayed.comparison)
     wanted = ContinuationRequest(1, relaxed.position, rejected=True)
-    *frames, end = run_counterfactual(services, displayed, wanted, "visitor")
+    *frames, end = run_counterfactual(services, displayed, wanted)
     assert end.strip is not None and end.strip.state == "done" and not end.lanes
     assert all(each.strip is not None and each.strip.state == "running" for each in frames)
     strict = runs_of(services, displayed)[0]
@@ -227,4 +223,4 @@ def test_a_relaxed_token_shows_what_would_have_followed_its_rejection(
     assert repr(services.store.load(displayed.comparison)) == repr(before)
     bad = ContinuationRequest(0, relaxed.position, rejected=True)
     with pytest.raises(JobError, match="has no relaxed token"):
-        list(run_counterfactual(services, displayed, bad, "visitor"))
+        list(run_counterfactual(services, displayed, bad))

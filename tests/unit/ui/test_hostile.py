@@ -25,7 +25,7 @@ from ui.settings.values import parse
 from ui.tabs.study.estimate import estimated
 from ui.tabs.study.form import read_study
 
-STUDY = {**SWEEP.entered, "temperature": "0", "values": "0.9", "seed": 0}
+STUDY = {**SWEEP.entered, "temperature": "0", "parameters": "theta = 0.9", "seed": 0}
 LONG = " " * (max(TEXTS.values()) + 1)
 WIDE = ["x"] * (max(*LISTS.values(), MOST) + 1)
 REFUSED = r"has [\d,]+ (characters|values); [\d,]+ are the most\.'?$"
@@ -67,7 +67,7 @@ async def _read(*_: object, **__: object) -> None:
     pytest.fail("it was read")
 
 
-@pytest.mark.parametrize("name", [*KINDS, *STUDY, "others", "references"])
+@pytest.mark.parametrize("name", [*KINDS, *STUDY, "references"])
 def test_no_field_of_a_panel_is_read_that_is_too_long(name: str) -> None:
     for long in (" " * (TEXTS.get(name, LONGEST) + 1), WIDE, {"a": LONG}):
         for values in ({name: long}, {"lanes": [{name: long}]}):
@@ -79,7 +79,7 @@ UNITS = (" ", "\n", "\n---", "a\n", "0:200:1,", "9", ",", ":", "=", "a=1,", "=> 
 
 
 @pytest.mark.parametrize(
-    "name", ["prompts", "values", "others", "k", "temperature", "stop", "system", "logit_bias"]
+    "name", ["prompts", "parameters", "k", "temperature", "stop", "system", "logit_bias"]
 )
 def test_the_work_of_an_estimate_grows_as_its_text_does(services: Services, name: str) -> None:
     """It does not queue, so that anybody may request it at any time."""
@@ -99,11 +99,11 @@ def test_the_work_of_an_estimate_grows_as_its_text_does(services: Services, name
 @pytest.mark.parametrize(
     "changes",
     [
-        {"values": "0:200:1," * 400},
+        {"parameters": "theta=" + "0:200:1," * 400},
         {"k": "1:200:1," * 400},
-        {"rules": ["mars"] * 200, "values": "0:1:0.005"},
-        {"rules": ["mars"] * 30, "values": "0:1:0.01", "k": "1:64:1"},
-        {"values": "0:1:0.01", "k": "1:64:1"},
+        {"rules": ["mars"] * 200, "parameters": "theta=0:1:0.005"},
+        {"rules": ["mars"] * 30, "parameters": "theta=0:1:0.01", "k": "1:64:1"},
+        {"parameters": "theta=0:1:0.01", "k": "1:64:1"},
     ],
 )
 def test_lanes_and_lists_are_counted_before_they_are_built(
@@ -124,7 +124,9 @@ def test_what_is_no_number_is_one_sentence_and_the_panel_is_drawn(
         for each in page.fns.values()
         if each.fn and each.inputs == panels and each.name == "redraw"
     )
-    lists = dict.fromkeys(("values", "k", "temperature"), json.dumps(written.strip('"')))
+    typed = written.strip('"')
+    lists = dict.fromkeys(("k", "temperature"), json.dumps(typed))
+    lists["parameters"] = json.dumps(f"theta = {typed}")
     numbers = ("max_new_tokens", "seed", "repeats", "top_k", "top_p", "margin", "min_p", "at")
     for name, value in (lists | dict.fromkeys(numbers, written)).items():
         text = json.dumps({"values": {**STUDY, name: "#"}}).replace('"#"', value)

@@ -290,7 +290,7 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
     assert (
         loaded == ""
         and without_documentation == "True"
-        and tools == "compare comparison comparisons divergences pairs rules tokens"
+        and tools == "compare comparison comparisons pairs rules tokens"
     )
 
 

@@ -43,7 +43,7 @@ FORM = changed(
     suite="demo_arithmetic",
     problems=3,
     rules=["mars", "none"],
-    values="0.8, 0.9",
+    parameters="theta = 0.8, 0.9",
     max_new_tokens=12,
 )
 
@@ -69,7 +69,7 @@ SWEEP = changed(
     prompts="Once upon a time\n2 + 2 =",
     references="the",
     rules=["mars"],
-    values="0.1, 0.9",
+    parameters="theta = 0.1, 0.9",
 )
 
 
@@ -83,7 +83,7 @@ def drawn(services: Services, study: str) -> dict[str, list[float]]:
 def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) -> None:
     """Also while its only task is not done; its numbers are those of its runs."""
     points = []
-    for event in started(services, "visitor", changed(SWEEP, prompts="Once")):
+    for event in started(services, changed(SWEEP, prompts="Once")):
         if event.saved:
             points.append(len(drawn(services, event.study).get("MARS", ())))
     assert points == sorted(points) and points[-1] == 2
@@ -110,16 +110,16 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
 
 
 def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) -> None:
-    events = started(services, "visitor", FORM)
+    events = started(services, FORM)
     study = until(events, 5)
-    services.stops.request("visitor")
+    services.stop.request()
     assert list(events)[-1].status is Status.CANCELLED
     before = {
         (stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)
     }
     assert len(before) == 5 and resumable(services.store, study)
-    services.stops.begin("visitor")
-    again = list(resumed(services, "visitor", study))
+    services.stop.begin()
+    again = list(resumed(services, study))
     words = [plain(event.strip.parts) for event in again if event.saved]
     assert len(words) == 7 and words[0].startswith("Run 7 of 12: ")
     assert any("MARS θ = 0.8, draft model, K = 3, T = 1, prompt" in each for each in words)
@@ -152,14 +152,14 @@ def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
     bundled: Services,
 ) -> None:
     form, store = changed(ADVICE, max_new_tokens=80), bundled.store
-    events = started(bundled, "visitor", form)
+    events = started(bundled, form)
     choosing = [plain(event.strip.parts) for event in takewhile(lambda one: not one.study, events)]
     assert choosing[-1] == "Choosing settings: strict, run 4 of 4"
     study = until(events, 5)
     events.close()  # type: ignore[attr-defined]
     assert resumable(store, study)
     before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
-    again = list(resumed(bundled, "visitor", study))
+    again = list(resumed(bundled, study))
     lines = [plain(event.strip.parts) for event in again if event.saved]
     assert lines[0].startswith("Run 7 of at most ") and again[-1].status is Status.COMPLETED
     after = {(one.task, one.lane): one.run_ids for one in store.results(study)}
@@ -179,10 +179,10 @@ def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
 
 @pytest.mark.usefixtures("loaded_once")
 def test_advice_that_is_stopped_before_its_plan_stores_nothing(bundled: Services) -> None:
-    events = started(bundled, "visitor", ADVICE)
+    events = started(bundled, ADVICE)
     for event in events:
         if plain(event.strip.parts).startswith("Choosing settings"):
-            bundled.stops.request("visitor")
+            bundled.stop.request()
             break
     with pytest.raises(JobError, match="Stopped before strict’s runs were done"):
         list(events)
@@ -191,7 +191,7 @@ def test_advice_that_is_stopped_before_its_plan_stores_nothing(bundled: Services
 
 def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
     short = replace(services, limits=Limits(seconds=1))
-    events = list(started(short, "visitor", changed(FORM, problems=100, max_new_tokens=200)))
+    events = list(started(short, changed(FORM, problems=100, max_new_tokens=200)))
     assert (events[-1].status, events[-1].why) == (Status.CANCELLED, TIME_IS_UP)
     (head,) = services.store.studies()
     assert resumable(services.store, head.id)
@@ -199,7 +199,7 @@ def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> Non
 
 def test_only_its_owner_resumes_a_study(services: Services) -> None:
     a, b = (replace(services, store=services.store.of(owner * 43), public=True) for owner in "ab")
-    events = started(a, "a", FORM)
+    events = started(a, FORM)
     study = until(events, 1)
     assert not resumable(a.store, study)  # it is running
     events.close()  # type: ignore[attr-defined]
@@ -210,7 +210,7 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
         and not resumable(a.store, study, "a link")
     )
     with pytest.raises(JobError, match="cannot be resumed here"):
-        list(resumed(b, "b", study))
+        list(resumed(b, study))
     assert a.store.studies() and not b.store.studies()
 
 
@@ -219,7 +219,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
     plan = replace(FORM.plan(services.catalog[0]), execute_code=True)
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
-        list(resumed(services, "visitor", study))
+        list(resumed(services, study))
     served = {
         "served": {"url": "http://localhost:1/v1", "model": "m"}
     }  # nor is what runs elsewhere resumed here
@@ -242,14 +242,13 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"problems": null} -> the number of problems is empty
 {"rules": []} -> No rule is chosen
 {"rules": ["strict", "none"]} -> No rule is chosen
-{"values": ""} -> The list of θ is empty
-{"values": "0.9, x"} -> θ is 'x'; it must be a number.
-{"values": "0.9:0.8:0.1"} -> The range 0.9:0.8:0.1 of θ
-{"values": "0:1:0.0001"} -> The range 0:1:0.0001 of θ
-{"values": "0.9, 0.9"} -> Two lanes are the same
-{"others": "theta"} -> 'theta' among the other parameters is not name = value
-{"others": "theta = 0.5"} -> The other parameters fix theta, which is varied
-{"others": "beta = 1"} -> The other parameters have 'beta'
+{"parameters": "theta = ,"} -> The list of θ is empty
+{"parameters": "theta = 0.9, x"} -> θ is 'x'; it must be a number.
+{"parameters": "theta = 0.9:0.8:0.1"} -> The range 0.9:0.8:0.1 of θ
+{"parameters": "theta = 0:1:0.0001"} -> The range 0:1:0.0001 of θ
+{"parameters": "theta = 0.9, 0.9"} -> Two lanes are the same
+{"parameters": "theta"} -> 'theta' among the parameters is not name = values
+{"parameters": "beta = 1"} -> The parameters have 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
 {"k": "2.5"} -> k is 2.5; it must be a whole number from 1 to 64.
@@ -266,7 +265,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(JobError, match=re.escape(words)) as refused:
-        list(started(services, "visitor", changed(FORM, **change)))
+        list(started(services, changed(FORM, **change)))
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
     assert services.store.studies() == () and services.store.count() == 0
 
@@ -280,7 +279,7 @@ def test_limits_and_the_estimate_come_before_the_start(services: Services) -> No
     assert estimated(public, long).endswith(words)
     assert estimated(public, changed(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
-        list(started(public, "visitor", changed(long, problems=21)))
+        list(started(public, changed(long, problems=21)))
     for length in (513, 10**6):
         sentence = f"max_new_tokens is {length}; on this public page it must be 1 to 512."
         short = replace(services, limits=Limits(new_tokens=512))

@@ -117,6 +117,14 @@ def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
 
 
+def test_the_example_is_opened_though_no_database_has_it(view: QualityTab) -> None:
+    request: Any = SimpleNamespace(session_hash="s", headers={}, cookies={})
+    updates = view.choose(gr.EventData(None, {"id": EXAMPLE}), request)  # type: ignore[arg-type]
+    assert "An example: 300 questions" in updates[view.strip]
+    missing = view.choose(gr.EventData(None, {"id": ABSENT}), request)  # type: ignore[arg-type]
+    assert "There is no study" in missing[view.strip]
+
+
 def test_the_example_is_the_study_of_the_documentation() -> None:
     """Every number of docs/results, to six digits, and the command that ran it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"

@@ -69,7 +69,7 @@ def form(*servers: str, model: str = "", **changed: Any) -> Settings:
 
 
 def views_of(services: Services, settings: Settings) -> list[Any]:
-    return list(run_comparison(services, settings, "visitor"))
+    return list(run_comparison(services, settings))
 
 
 def test_a_server_streams_beside_the_lanes_of_this_page_and_is_saved_with_them(
@@ -120,7 +120,7 @@ def test_a_follow_up_sends_the_server_the_messages_of_its_own_answers(
 ) -> None:
     first = views_of(services, form(server.url, system="Be kind."))[-1]
     shown = DisplayedComparison(latest(services.store).id, FORM.spec(), (0, 1, 2))
-    *_, end = run_follow_up(services, shown, "And then?", "own", "visitor")
+    *_, end = run_follow_up(services, shown, "And then?", "own")
     assert strip_text(first)[0] == strip_text(end)[0] == "done"
     assert [(each["role"], each["content"]) for each in server.requests[-1][2]["messages"]] == [
         ("system", "Be kind."),
@@ -171,12 +171,12 @@ def test_two_servers_stream_are_named_and_stored_with_their_addresses_and_given_
         assert [lane.server for lane in again.rules] == ["", "", server.url, other.url]
         assert read_settings(settings_values(again), again.prompt) == again
         shown = DisplayedComparison(stored.id, FORM.spec(), (0, 1, 2, 3))
-        list(run_follow_up(keyed, shown, "And then?", "own", "visitor"))
+        list(run_follow_up(keyed, shown, "And then?", "own"))
         assert {each[1] for each in server.requests} == {f"Bearer {KEY}"}
         assert {each[1] for each in other.requests} == {"Bearer sk-other"}
         del keys[other.url]  # its address is on the page no longer
         asked = len(other.requests)
-        list(measure_time(replace(keyed, server_keys=keys), shown, "visitor"))
+        list(measure_time(replace(keyed, server_keys=keys), shown))
         assert {each[1] for each in other.requests[asked:]} == {""}
     named = replace(configs[0], target=ModelRef("/models/owner/name"))
     assert lane_labels([stored.runs[0].trace.config, named])[1] == "Served model owner/name"
@@ -219,10 +219,10 @@ def test_a_server_that_fails_leaves_the_other_lanes(services: Services) -> None:
 
 def test_stop_ends_the_request(services: Services) -> None:
     with stream_events(chunk("Once"), holds=True) as server:
-        frames = run_comparison(services, form(server.url), "visitor")
+        frames = run_comparison(services, form(server.url))
         for frame in frames:
             if frame.lanes[2:] and frame.lanes[2] and frame.lanes[2].rows:
-                services.stops.request("visitor")
+                services.stop.request()
         assert server.left.wait(60)
     last = latest(services.store).runs[2].trace
     assert (last.status, last.text) == (Status.CANCELLED, "Once")
@@ -284,10 +284,10 @@ def test_a_pasted_answer_is_a_lane_and_asks_nobody(services: Services) -> None:
     assert (config.target.name, config.prompt) == ("far", settings.prompt_config)
     assert config.environment[ANSWER] == "pasted"
     shown = DisplayedComparison(stored.id, FORM.spec(), (0, 1, 2))
-    assert strip_text([*measure_time(services, shown, "visitor")][-1])[0] == "done"
+    assert strip_text([*measure_time(services, shown)][-1])[0] == "done"
     assert [*{run.lane for run in latest(services.store).repeats}] == [0, 1]
     with pytest.raises(JobError, match="a saved answer, which is not asked for again"):
-        list(run_follow_up(services, shown, "And then?", "own", "visitor"))
+        list(run_follow_up(services, shown, "And then?", "own"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from mars_core.types import SERVER, Status
 from storage import Choice, RunStore, Search, Source, StorageError, VoteCount
 from tests.streaming_server import chunk, stream_events
 from tests.traces import make_trace
-from tests.unit.ui.helpers import FORM, failing, keep, write_answers
+from tests.unit.ui.helpers import FORM, failing, keep, saved, write_answers
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.latest import Latest
@@ -49,24 +48,17 @@ def frames(
 ) -> list[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ui.tabs.votes.round.secrets.randbelow", lambda _: 1)
-        return list(write_answers(services, rounds, form, "visitor"))
+        return list(write_answers(services, rounds, form))
 
 
 def round_of(rule: str = "mars", *, left: int = 0) -> Round:
     return Round("c" * 32, (make_trace(), make_trace(rule=rule, theta=0.5)), left)
 
 
-def waiting_round(services: Services, rounds: Latest[OpenRound], left: int = 0) -> str:
-    """The id of a round whose runs are saved."""
-    waiting = OpenRound(token_hex(16), keep(services.store, source=Source.VOTE, theta=0.5), left)
-    rounds.put(services.key, waiting)
-    return waiting.name
-
-
-def saved(services: Services) -> list[tuple[int, int, Status]]:
-    """Lane, order and status of the latest round's runs."""
-    latest, *_ = services.store.matching_ids(Search(source=Source.VOTE))
-    return [(run.lane, run.order, run.trace.status) for run in services.store.load(latest).runs]
+def begin_round(services: Services, rounds: Latest[OpenRound], left: int = 0) -> None:
+    """A round waits, whose runs are saved."""
+    comparison = keep(services.store, source=Source.VOTE, theta=0.5)
+    rounds.put(services.key, OpenRound(comparison, left))
 
 
 def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_displayed(
@@ -75,7 +67,7 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_dis
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     *before, end = frames(services, rounds)
     waiting = rounds.take(services.key)
-    assert waiting and waiting.name == end.round and end.view.state == "asking"
+    assert waiting and end.view.state == "asking"
     views = [frame.view for frame in (*before, end) if frame.view]
     assert not any(view.lanes or view.comparison for view in views)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
@@ -84,12 +76,10 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_dis
     sent += "".join(view.html() for view in views)
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
     secrets = ["strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed", waiting.comparison]
-    secrets += [waiting.name, *(number(trace.summary.tokens_per_s) for trace in traces)]
+    secrets += [*(number(trace.summary.tokens_per_s) for trace in traces)]
     assert not [each for each in secrets if each in words]
     assert len(before) > 2 and not any(view.texts for view in views[:-1])
-    assert {(frame.strip.state, frame.strip.side, frame.round) for frame in before} == {
-        ("running", "", "")
-    }
+    assert {(frame.strip.state, frame.strip.side) for frame in before} == {("running", "")}
     progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
     assert progress == sorted(progress) and 0 < max(progress) <= 1
     assert all(math.isclose(value * 20, round(value * 20)) for value in progress)
@@ -109,7 +99,7 @@ def test_a_server_answers_a_round_like_a_rule(
     sent = "".join(frame.strip.html() for frame in (*before, end)) + end.view.html()
     assert server.url not in sent and "server" not in sent.lower()
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
-    cast = cast_vote(services, rounds, end.round, Choice.LEFT)
+    cast = cast_vote(services, rounds, Choice.LEFT)
     assert cast is not None
     (counted,) = services.store.vote_counts()
     assert "server" in repr(counted)
@@ -125,7 +115,8 @@ def test_the_vote_is_stored_for_the_run_behind_the_side(
     lanes = (left, 1 - left)
     rules = [("strict", "mars(theta=0.5)")[lane] for lane in lanes]
     for choice in Choice:
-        cast = cast_vote(services, rounds, waiting_round(services, rounds, left), choice)
+        begin_round(services, rounds, left)
+        cast = cast_vote(services, rounds, choice)
         assert cast is not None
         vote = next(vote for vote in services.store.votes() if vote.id == cast[0])
         runs = services.store.load(vote.comparison_id).runs
@@ -144,14 +135,13 @@ def test_the_vote_is_stored_for_the_run_behind_the_side(
 def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
     services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = waiting_round(services, rounds)
+    begin_round(services, rounds)
     with monkeypatch.context() as patch, pytest.raises(StorageError):
         patch.setattr(RunStore, "add_vote", failing("The disk is full."))
-        cast_vote(services, rounds, name, Choice.TIE)
+        cast_vote(services, rounds, Choice.TIE)
     assert services.store.votes() == ()
-    assert cast_vote(services, rounds, name, Choice.LEFT) is not None
-    assert cast_vote(services, rounds, name, Choice.RIGHT) is None
-    assert cast_vote(services, rounds, "no such round", Choice.RIGHT) is None
+    assert cast_vote(services, rounds, Choice.LEFT) is not None
+    assert cast_vote(services, rounds, Choice.RIGHT) is None
     assert [vote.choice for vote in services.store.votes()] == [Choice.LEFT]
 
 
@@ -159,7 +149,8 @@ def test_the_same_text_needs_no_vote_and_is_counted(
     services: Services, rounds: Latest[OpenRound]
 ) -> None:
     last = frames(services, rounds, SAME)[-1]
-    assert last.round == "" and last.view is not None and last.view.state == "revealed"
+    assert rounds.take(services.key) is None
+    assert last.view is not None and last.view.state == "revealed"
     assert last.view.comparison and last.strip.state == "done"
     words = plain(last.strip.parts)
     assert words.startswith("Nothing to vote on.") and "the same text, token for token." in words
@@ -178,11 +169,11 @@ def test_stop_saves_the_run_and_needs_no_vote(
     services: Services, rounds: Latest[OpenRound]
 ) -> None:
     sent = []
-    for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
+    for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500)):
         sent.append(frame)
         if frame.strip.progress or "left" in plain(frame.strip.parts):
-            services.stops.request("visitor")
-    assert sent[-1].strip.state == "cancelled" and sent[-1].round == ""
+            services.stop.request()
+    assert sent[-1].strip.state == "cancelled" and rounds.take(services.key) is None
     assert sent[-1].view is not None and not sent[-1].view.texts
     assert saved(services) == [(1, 0, Status.CANCELLED)]
     assert tally(services.store.vote_counts()) == ()
@@ -195,15 +186,12 @@ def test_a_round_without_a_vote_is_discarded_when_the_next_begins(
     owned = replace(
         services, public=True, store=services.store.of(owner), visitor=Visitor(owner, "page")
     )
-    first = list(write_answers(owned, rounds, FORM, owned.key))[-1].round
-    assert first
-    following = write_answers(owned, rounds, FORM, owned.key)
+    list(write_answers(owned, rounds, FORM))
+    following = write_answers(owned, rounds, FORM)
     next(following)
-    assert cast_vote(owned, rounds, first, Choice.LEFT) is None
-    second = list(following)[-1].round
-    assert (
-        cast_vote(owned, rounds, second, Choice.LEFT) is not None and len(owned.store.votes()) == 1
-    )
+    assert cast_vote(owned, rounds, Choice.LEFT) is None
+    list(following)
+    assert cast_vote(owned, rounds, Choice.LEFT) is not None and len(owned.store.votes()) == 1
 
 
 def test_results_count_rules_and_not_sides() -> None:

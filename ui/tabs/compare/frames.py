@@ -13,7 +13,7 @@ from mars_core.rules import shift_kind
 from mars_core.types import RunConfig, ShiftKind, Status, Trace
 from storage import StoredComparison
 from ui.jobs.driver import DriverEvent, Ready, Saved, Started, Waiting
-from ui.kit.components import Strip, message_strip
+from ui.kit.components import WARMING, Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details
 from ui.result.result import ended_result, headlines, speed_of, turn_name
@@ -26,9 +26,6 @@ LATER = "Runs {}: running them at once would distort the timings."
 TURNS = ("first", "second", "third", "fourth")
 CONTINUES = "Continues from the chosen token."
 SHORT_S = 1.0  # a run
-WARMING = (
-    "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
-)
 
 
 @dataclass(frozen=True, slots=True)

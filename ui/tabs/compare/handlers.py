@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from mars_core.session import Session
 
 
-def run_comparison(services: Services, settings: Settings, visitor: str) -> Iterator[Frame]:
+def run_comparison(services: Services, settings: Settings) -> Iterator[Frame]:
     """Run the lanes one after the other and say what came of it. Raises JobError."""
     lanes = Lanes(admit(services, settings))
     yield from _compared(
         services,
         settings,
-        visitor,
         lanes,
         lambda it: it.configs(settings, services.answers),
         (),
@@ -48,7 +47,6 @@ def run_follow_up(
     displayed: DisplayedComparison,
     question: str,
     history: str,
-    visitor: str,
 ) -> Iterator[Frame]:
     """Ask the lanes that are displayed a follow-up, with the settings of their runs; saved as the
     next turn of their comparison. ``history``: of HISTORIES. Raises JobError."""
@@ -68,15 +66,12 @@ def run_follow_up(
         turns = follow_ups([traces.get(lane) for lane in saved], question, history)
     admit(services, settings)
     lanes = Lanes(displayed.pair, stored.id, earlier=stored.turns)
-    yield from _compared(
-        services, settings, visitor, lanes, lambda it: it.asked(settings, turns), saved
-    )
+    yield from _compared(services, settings, lanes, lambda it: it.asked(settings, turns), saved)
 
 
 def _compared(
     services: Services,
     settings: Settings,
-    visitor: str,
     lanes: Lanes,
     configs_of: Callable[[Session], tuple[RunConfig, ...]],
     saved_as: tuple[int, ...],
@@ -97,7 +92,7 @@ def _compared(
             yield replace(first, order=order, comparison=lanes.comparison, before=ran, warm=True)
 
     runs, longest = len(settings.rules) * max(1, repeats), settings.max_new_tokens
-    jobs = drive(services, visitor, lanes.pair, read, runs=runs, new_tokens=longest)
+    jobs = drive(services, lanes.pair, read, runs=runs, new_tokens=longest)
     yield from _frames(lanes, jobs)
 
 
@@ -105,7 +100,6 @@ def run_one_more(
     services: Services,
     displayed: DisplayedComparison,
     continuation: ContinuationRequest,
-    visitor: str,
 ) -> Iterator[Frame]:
     """Run once more in a new lane, saved as a further run of the comparison that is displayed.
     Raises JobError."""
@@ -116,14 +110,10 @@ def run_one_more(
         config = continuation_config(columns, continuation)
     # after all that the comparison ever had
     lane = 1 + max(run.lane for turn in stored.turns for run in turn.runs)
-    yield from _further(
-        services, displayed, visitor, stored, Batch((config,), (0,), saved_as=(lane,))
-    )
+    yield from _further(services, displayed, stored, Batch((config,), (0,), saved_as=(lane,)))
 
 
-def measure_time(
-    services: Services, displayed: DisplayedComparison, visitor: str
-) -> Iterator[Frame]:
+def measure_time(services: Services, displayed: DisplayedComparison) -> Iterator[Frame]:
     """Run ``AUTO_REPEATS`` further rounds of the runs that are displayed. Raises JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
@@ -134,13 +124,12 @@ def measure_time(
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
     order = services.rounds(configs, AUTO_REPEATS, again=True)
     batch = Batch(configs, order, saved_as=saved)
-    yield from _further(services, displayed, visitor, stored, batch)
+    yield from _further(services, displayed, stored, batch)
 
 
 def _further(
     services: Services,
     displayed: DisplayedComparison,
-    visitor: str,
     stored: StoredComparison,
     batch: Batch,
 ) -> Iterator[Frame]:
@@ -151,7 +140,6 @@ def _further(
     batch = replace(batch, comparison=stored.id, before=stored.executed)
     jobs = drive(
         services,
-        visitor,
         displayed.pair,
         lambda _: [batch],
         runs=len(batch.order),
@@ -181,7 +169,7 @@ def _frames(lanes: Lanes, jobs: Generator[DriverEvent, None, None]) -> Iterator[
 
 
 def run_counterfactual(
-    services: Services, displayed: DisplayedComparison, wanted: ContinuationRequest, visitor: str
+    services: Services, displayed: DisplayedComparison, wanted: ContinuationRequest
 ) -> Iterator[Frame]:
     """Raises JobError."""
     with job_errors(services):
@@ -202,13 +190,12 @@ def run_counterfactual(
         seconds = services.limits.seconds or math.inf
         order = tuple(range(len(configs)))
         job = Job(displayed.pair, configs, order, seconds, INTERVAL_S, warm=True)
-        stop = services.stops.of(visitor)
+        stop = services.stop
         with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
             yield from events
 
     jobs = with_models(
         services,
-        visitor,
         displayed.pair,
         work,
         runs=len(configs),

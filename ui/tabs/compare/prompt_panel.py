@@ -4,12 +4,11 @@ tokens."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import gradio as gr
 
-from display.format import count, displayable, plural, shorten
+from display.format import count, plural, shorten
 from display.sources import to_json
 from mars_core.demo.words import unknown_words
 from mars_core.drafting import context_limit
@@ -19,9 +18,10 @@ from mars_core.settings.setting import kinds
 from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
+from ui.jobs.stop_button import StopButton
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import LATEST, PRIVATE, Updates
-from ui.settings.fields import Fields, lane
+from ui.settings.fields import Fields
 from ui.settings.panel import SettingsPanel
 from ui.settings.parameters import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
@@ -56,9 +56,7 @@ class PromptPanel:
                 self.run = gr.Button(
                     "Compare", variant="primary", elem_id="compare", min_width=130, scale=0
                 )
-                self.stop = gr.Button(
-                    "Stop", variant="stop", elem_id="stop", min_width=130, scale=0
-                )
+                self.stop = StopButton(services, elem_id="stop", min_width=130, scale=0)
                 presets = presets_for(first)
                 self.preset = gr.Dropdown(
                     presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0
@@ -76,7 +74,6 @@ class PromptPanel:
                 "compare",
                 _describe,
                 lanes=FIRST_LANES,
-                describe_lane=partial(lane, rules=services.rules),
                 label=self._label,
             )
         self.inputs: list[Any] = [self.prompt, self.panel.component]
@@ -96,6 +93,7 @@ class PromptPanel:
         """Wire what the choice of a pair, of an example or a changed prompt changes."""
         self.panel.wire(self._follow, [self.prompt], self.followed)
         wire_examples(self.chips, self.prompt, self.panel)
+        self.stop.wire()
         self.prompt.change(self.about, self.inputs, self.below, **LATEST)
         self.prompt.change(None, js=CHANGED, **PRIVATE)
         self.other.click(
@@ -130,7 +128,7 @@ class PromptPanel:
             and values.get("pair") == BUNDLED_PAIR.key
             and (words := unknown_words(prompt[:LONGEST_READ]))
         ):
-            named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
+            named = ", ".join(f"“{shorten(word, 20)}”" for word in words[:3])
             label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
         return {
             self.tokens: prompt_length(self.services, prompt, values),

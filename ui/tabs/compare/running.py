@@ -7,7 +7,6 @@ the lanes."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,11 +17,11 @@ import gradio as gr
 from mars_core.numbers import number_of
 from ui.jobs.admission import errors_as_frames, job_errors, with_answers
 from ui.jobs.queue import COMPUTES
-from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates
 from ui.public.latest import Latest
 from ui.result.details import Details
+from ui.settings.prompt import with_new_seed
 from ui.settings.values import (
     MOST_LANES,
     lane_with_theta,
@@ -31,20 +30,12 @@ from ui.settings.values import (
     read_beside,
     read_settings,
 )
+from ui.tabs.compare import handlers
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
 from ui.tabs.compare.continuation import ContinuationRequest, read_continuation
 from ui.tabs.compare.frames import DisplayedComparison, Frame
-from ui.tabs.compare.handlers import (
-    measure_time,
-    run_comparison,
-    run_counterfactual,
-    run_follow_up,
-    run_one_more,
-)
 from ui.tabs.compare.safety import assured
 
-SEEDS = 2**31  # from which a new one is drawn
-RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
 MOST_REQUESTS = 1000  # pages whose latest request is known
@@ -80,7 +71,6 @@ class Running(CompareParts):
         inputs = [self.displayed, self.view.strip, follow_up.question, follow_up.history]
         asked = partial(gr.on, [follow_up.ask.click, follow_up.question.submit])
         self._run(asked, Running.ask, inputs, [follow_up.question])
-        prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may be running
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
@@ -99,8 +89,8 @@ class Running(CompareParts):
         changed: Sequence[Any] = (),
         trigger_mode: str = "once",
     ) -> None:
-        """``handler``, a method, at the event ``when``, with the keys of servers as its services
-        have them and the answers that were pasted. It waits for its turn itself, and says what broke it
+        """``handler``, a method, at the event ``when``, of one whose services are the visitor's, with
+        keys of servers, and which has the answers that were pasted. It waits for its turn itself, and says what broke it
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
@@ -110,9 +100,8 @@ class Running(CompareParts):
         def keyed(request: gr.Request, *values: Any) -> Iterator[Updates]:
             *rest, beside = values
             keys, pasted = read_beside(beside)
-            services = replace(self.services, server_keys=keys)
-            own = replace(self, services=services, pasted=pasted)
-            yield from handler(own, request, *rest)
+            services = replace(self.services.for_visitor(request), server_keys=keys)
+            yield from handler(replace(self, services=services, pasted=pasted), *rest)
 
         running = when(
             keyed,
@@ -124,7 +113,7 @@ class Running(CompareParts):
             **QUEUED,
         )
         finished = running.then(
-            self.show, view.strip, [*view.below, view.strip, prompt_panel.stop], **PRIVATE
+            self.show, view.strip, [*view.below, view.strip, prompt_panel.stop.button], **PRIVATE
         )
         finished.then(
             prompt_panel.measured,
@@ -133,22 +122,19 @@ class Running(CompareParts):
             **PRIVATE,
         )
 
-    def compare(
-        self, request: gr.Request, prompt: str | None, value: str | None
-    ) -> Iterator[Updates]:
-        values = parse(value)
+    def compare(self, prompt: str | None, value: str | None) -> Iterator[Updates]:
+        values, services = parse(value), self.services
 
-        def frames(services: Services) -> Iterator[Frame]:
+        def frames() -> Iterator[Frame]:
             with job_errors(services):
                 settings = read_settings(values, prompt)
                 answering = with_answers(services, settings, self.pasted)
-            yield from run_comparison(answering, settings, services.key)
+            yield from handlers.run_comparison(answering, settings)
 
-        yield from self.frames(request, frames, request_json(prompt, values))
+        yield from self.frames(frames(), request_json(prompt, values))
 
     def ask(
         self,
-        request: gr.Request,
         displayed: DisplayedComparison | None,
         strip: str,
         question: str | None,
@@ -158,29 +144,17 @@ class Running(CompareParts):
         if displayed is None or _runs(strip):
             yield {self.view.strip: gr.skip()}
             return
-        taken = {self.follow_up.question: ""}
-        for changed in self.frames(
-            request,
-            lambda services: run_follow_up(
-                services, displayed, question or "", history, services.key
-            ),
-        ):
+        services, taken = self.services, {self.follow_up.question: ""}
+        frames = handlers.run_follow_up(services, displayed, question or "", history)
+        for changed in self.frames(frames):
             yield changed | (taken if self.view.turns in changed else {})
 
-    def measure(
-        self, request: gr.Request, displayed: DisplayedComparison | None
-    ) -> Iterator[Updates]:
+    def measure(self, displayed: DisplayedComparison | None) -> Iterator[Updates]:
         if displayed:
-            yield from self.frames(
-                request, lambda services: measure_time(services, displayed, services.key)
-            )
+            yield from self.frames(handlers.measure_time(self.services, displayed))
 
     def new_seed(self, value: str | None) -> str:
-        return self.prompt_panel.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})
-
-    def request_stop(self, request: gr.Request) -> Any:
-        self.services.stops.request(self.services.for_visitor(request).key)
-        return gr.update(value="Stopping …", interactive=False)
+        return self.prompt_panel.panel.value(with_new_seed(parse(value)))
 
     def show(self, strip: str, request: gr.Request) -> Updates:
         return self.after(self.services.for_visitor(request).key, strip)
@@ -192,19 +166,18 @@ class Running(CompareParts):
         changed = self.view.show(details) if details else {}
         if _runs(strip):
             changed |= self.view.update(message_strip(LOST, "failed"), ())
-        return changed | {self.prompt_panel.stop: gr.update(value="Stop", interactive=True)}
+        stop = self.prompt_panel.stop.button
+        return changed | {stop: gr.update(value="Stop", interactive=True)}
 
-    def frames(
-        self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]], known: str = ""
-    ) -> Iterator[Updates]:
+    def frames(self, frames: Iterator[Frame], known: str = "") -> Iterator[Updates]:
         """Frames as updates; an internal error becomes the last one, with its id. Details are
         hidden while it runs and displayed by the event after the last frame. ``known``: their
         request, if not with what is known."""
 
         def updates() -> Iterator[Updates]:
-            services = self.services.for_visitor(request)
-            self.services.stops.begin(services.key)
-            for frame in frames(services):
+            services = self.services
+            services.stop.begin()
+            for frame in frames:
                 strip = frame.strip and assured(frame.strip, services, self.verdicts)
                 changed = self.view.update(strip, frame.lanes, frame.turns)
                 if frame.details:
@@ -222,7 +195,6 @@ class Running(CompareParts):
 
     def run(
         self,
-        request: gr.Request,
         wanted: ContinuationRequest | None,
         displayed: DisplayedComparison | None,
         prompt: str | None,
@@ -236,28 +208,22 @@ class Running(CompareParts):
                 message_strip("There is no run to continue; press Compare first.", "failed"), ()
             )
             return
-        page = self.services.for_visitor(request).key
+        services, page = self.services, self.services.key
         if self.last_request.get(page) == wanted.nonce:
             yield {self.view.strip: gr.skip()}
             return
         self.last_request.put(page, wanted.nonce)
         if wanted.rejected and displayed is not None:
-            yield from self.frames(
-                request,
-                lambda services: run_counterfactual(services, displayed, wanted, services.key),
-            )
+            yield from self.frames(handlers.run_counterfactual(services, displayed, wanted))
             return
         changed = self.one_more(wanted, displayed, value)
         if changed:
             yield changed
         if displayed is None:
-            yield from self.compare(
-                request, prompt, changed.get(self.prompt_panel.panel.component, value)
-            )
+            entered = changed.get(self.prompt_panel.panel.component, value)
+            yield from self.compare(prompt, entered)
         else:
-            yield from self.frames(
-                request, lambda services: run_one_more(services, displayed, wanted, services.key)
-            )
+            yield from self.frames(handlers.run_one_more(services, displayed, wanted))
 
     def one_more(
         self, wanted: ContinuationRequest, displayed: DisplayedComparison | None, value: str | None
@@ -281,4 +247,4 @@ class Running(CompareParts):
 
 def _runs(strip: str) -> bool:
     """Return whether this strip says that something runs."""
-    return f'data-state="{RUNNING}"' in strip
+    return 'data-state="running"' in strip

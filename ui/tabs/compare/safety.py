@@ -16,6 +16,7 @@ from evaluation.report.example import EXAMPLE
 from evaluation.report.verdicts import Verdict, Verdicts
 from mars_core.models import BUNDLED_PAIR, PairSpec
 from mars_core.settings import CHAIN, KINDS
+from mars_core.settings.recorded import pair_key
 from mars_core.types import RunConfig, number_text, numbers
 from ui.jobs.services import Services
 from ui.kit.components import Strip
@@ -56,7 +57,8 @@ def _safety(services: Services, verdicts: Verdicts, config: RunConfig) -> Safety
     if found:
         return Safety(_found(found, config, f"{at}, {label}"), _link(found))
     text = f"No study says how much of strict’s score {label} keeps with these models {at}."
-    spec = _pair(services, config)
+    key = pair_key(config, services.catalog)
+    spec = next((each for each in services.catalog if each.key == key), None)
     if spec is None or len(numbers(config.rule.parameters)) < len(config.rule.parameters):
         return Safety(text)
     problems = min(PROBLEMS, (services.limits.study_runs or 2 * PROBLEMS) // 2)
@@ -82,38 +84,16 @@ def _link(found: Verdict) -> str:
     return f"?tab=quality&study={found.study}"
 
 
-def _pair(services: Services, config: RunConfig) -> PairSpec | None:
-    """Return the pair that is offered here with the models of a run."""
-    models = config.target, config.drafter.model
-    return next(
-        (
-            spec
-            for spec in services.catalog
-            if spec.target.name == config.target.name
-            and (models[1] is None or models[1].name in _names(spec))
-        ),
-        None,
-    )
-
-
-def _names(spec: PairSpec) -> set[str]:
-    return {ref.name for ref in (spec.draft, spec.head) if ref}
-
-
 def _form(config: RunConfig, spec: PairSpec, problems: int) -> dict[str, Any]:
     drafter, parameters = config.drafter, numbers(config.rule.parameters)
-    first = next(iter(parameters), "")
+    lines = (f"{name} = {number_text(value)}" for name, value in parameters.items())
     tree = drafter.tree
     return {
         "pair": spec.key,
         "suite": "demo_arithmetic" if spec.key == BUNDLED_PAIR.key else "instructions",
         "problems": problems,
         "rules": [config.rule.name],
-        "parameter": first,
-        "values": number_text(parameters[first]) if first else "",
-        "others": ", ".join(
-            f"{name} = {number_text(value)}" for name, value in parameters.items() if name != first
-        ),
+        "parameters": "\n".join(lines),
         "drafter": drafter.kind,
         "tree": KINDS["tree"].text(tree) if tree else CHAIN,
         "k": str(drafter.k),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from display.blocks import TableCell
-from display.format import MISSING, displayable, plural, shorten
+from display.format import MISSING, plural, shorten
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search
@@ -97,13 +97,13 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
 
 def _column(record: RunRecord) -> dict[str, str]:
     """``created``: ISO 8601 in UTC; ``comparison``: the one it belongs to."""
-    name = displayable(record.name) or shorten(record.config.prompt.text, 60)
+    name = record.name or shorten(record.config.prompt.text, 60)
     ids = {
         "id": record.id,
         "comparison": record.comparison_id,
         "created": record.created_at.isoformat(),
     }
-    return ids | {"title": displayable(lane_label(record.config)), "name": name}
+    return ids | {"title": lane_label(record.config), "name": name}
 
 
 def _ending(record: RunRecord) -> str:
@@ -117,7 +117,7 @@ def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> QuantityR
         name,
         help_,
         len(set(values)) == 1,
-        tuple(TableCell(displayable(value)) for value in values),
+        tuple(map(TableCell, values)),
     )
 
 

@@ -33,7 +33,7 @@ from ui.kit.components import (
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
 from ui.result.result import title_of
-from ui.sharing import share_of, wire_share
+from ui.sharing import reading, share_of, wire_share
 from ui.tabs.history.detail import Detail, Notes, entered_notes
 from ui.tabs.history.list import (
     NO_CHOICES,
@@ -148,18 +148,14 @@ class HistoryTab:
         """Return the view's comparison: the visitor's, else what its link shows, or none."""
         if not view.comparison:
             return view, self.detail.closed()
-        works = message = ""  # the link, where it is one
-        for share in dict.fromkeys(("", view.share)):
-            try:
-                store, works = (
-                    self.services.store.through(share) if share else self.services.store,
-                    share,
-                )
-                updates = self.detail.opened(store.load(view.comparison), view.runs, share)
-                return replace(view, share=share), updates
-            except StorageError as error:
-                message = self.services.sentence(error)
-        return replace(view, comparison="", share=works), self.detail.failed(message)
+        try:
+            stored, share = reading(
+                self.services.store, view.share, lambda store: store.load(view.comparison)
+            )
+        except StorageError as error:
+            failed = self.detail.failed(self.services.sentence(error))
+            return replace(view, comparison="", share=""), failed
+        return replace(view, share=share), self.detail.opened(stored, view.runs, share)
 
     def go(self, view: Address) -> Updates:
         """Show all of the tab as an address says."""

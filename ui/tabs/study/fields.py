@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,19 +10,28 @@ from display.names import parameter_title, rule_title
 from evaluation.plan.lane import BASELINE
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import QUESTIONS, TYPED
-from mars_core.models import BUNDLED_PAIR
-from mars_core.rules import PLAIN, RULES
-from mars_core.types import RuleConfig
+from mars_core.models import BUNDLED_PAIR, PairSpec
+from mars_core.rules import PLAIN, RULES, Parameter
+from mars_core.types import RuleConfig, number_text
 from ui.kit.labels import drafter_title
 from ui.settings.fields import Fields
-from ui.settings.parameters import default_theta, suggestion
+from ui.settings.parameters import suggestion
 from ui.settings.values import EnteredValues
-from ui.tabs.study.form import ADVISE, COMPARE, StudyForm, answers_to, examples, rules_of
+from ui.tabs.study.form import (
+    ADVISE,
+    COMPARE,
+    StudyForm,
+    answers_to,
+    examples,
+    rules_of,
+    values_by_name,
+)
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
 RULE_CHOICES = [
     (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
 ]
+PARAMETERS = {each.name for rule in RULES.values() for each in rule.parameters}
 PURPOSES = (("Compare rules", COMPARE), ("Find the fastest setting within a margin", ADVISE))
 ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
 
@@ -100,33 +110,38 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
     )
     known = {each.name: each for name in chosen for each in RULES[name].parameters}
     section: dict[str, Any] = {"section": "values", "visible": not advise}
-    titles = [(parameter_title(name), name) for name in known]
-    varied = fields.add("parameter", "choice", "Parameter", "theta", choices=titles, **section)
-    if fields.values.get("parameter", varied) != varied:  # the values are those of another one
-        fields.values = {name: each for name, each in fields.values.items() if name != "values"}
-    fields.add(
-        "values",
-        "text",
-        "Values",
-        suggestion(known[varied], fields.spec) if known else "",
-        placeholder="0.84, 0.9 or 0.8:0.98:0.02",
-        also=parameter_title(varied) if varied else "",
-        width=260,
-        help="" if known else "These rules have no parameter.",
-        live=True,
+    lines = fields.add(
+        "parameters",
+        "lines",
+        "Parameters, one a line",
+        also="|".join([*known, *map(parameter_title, known)]),
+        width=300,
+        help="Several values, such as 0.84, 0.9 or 0.8:0.98:0.02, are a sweep."
+        if known
+        else "These rules have no parameter.",
         **section,
     )
+    field = fields.by_name["parameters"]
+    shown = replace(field, value=_parameter_lines(known, lines, fields.spec))
+    fields.by_name["parameters"] = shown
     controls = "For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft."
     fields.add("placebos", "check", "Placebos", False, help=controls, **section)
-    defaults = {name: each.default for name, each in known.items() if name != varied}
-    if "theta" in defaults:
-        defaults["theta"] = default_theta(fields.spec).value
-    fields.add(
-        "others",
-        "text",
-        "Other parameters of the rules",
-        ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
-        placeholder="name = value, …",
-        also="other parameters",
-        **section | {"section": "sampling"},
-    )
+
+
+def _parameter_lines(known: Mapping[str, Parameter], typed: str, spec: PairSpec | None) -> str:
+    """Return what is typed, as far as it can be read with a line for every parameter of the chosen
+    rules and for none of other rules: θ, else the first, with several values that are worth
+    trying."""
+    others = PARAMETERS - known.keys()
+    try:
+        values = values_by_name(typed)
+    except ValueError:  # which the estimate says
+        return typed
+    if known.keys() <= values.keys() and others.isdisjoint(values):
+        return typed
+    varied = "theta" if "theta" in known else next(iter(known), "")
+    lines = {name: number_text(each.default) for name, each in known.items()}
+    if known:
+        lines[varied] = suggestion(known[varied], spec)
+    lines |= {name: each for name, each in values.items() if name not in others}
+    return "\n".join(f"{name} = {each}" for name, each in lines.items())

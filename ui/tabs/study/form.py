@@ -3,7 +3,6 @@ Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
@@ -155,26 +154,28 @@ def rules_said(rules: Sequence[RuleConfig]) -> list[str]:
     ]
 
 
+def values_by_name(text: str) -> dict[str, str]:
+    """Read ``name = values``, one a line. Raises ValueError."""
+    texts = {}
+    for line in filter(str.strip, lines_of(text)):
+        name, _, values = map(str.strip, line.partition("="))
+        if not name or not values:
+            raise ValueError(f"{quoted(line)} among the parameters is not name = values.")
+        texts[name] = values
+    return texts
+
+
 def rules_of(form: StudyForm) -> list[RuleConfig]:
-    """Return every rule, with each of the values where it has that parameter. Raises ValueError."""
+    """Return every rule with each of the values of its parameters. Raises ValueError."""
     chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
-    if form.advises:
-        return [RuleConfig(name, RULES[name].values({})) for name in chosen]
+    if form.advises or not chosen:
+        return [RuleConfig(name, rule_named(name).values({})) for name in chosen]
     known = {each.name for name in chosen for each in rule_named(name).parameters}
-    varied, others = form.text("parameter"), form.text("others").replace("\n", ",").split(",")
-    sets = ["=".join(map(str.strip, each.split("=", 1))) for each in filter(str.strip, others)]
-    for each in sets:
-        if not re.match("[^=]+=.", each):
-            raise ValueError(
-                f"{quoted(each)} among the other parameters is not name = value; separate them by commas."
-            )
-        if (name := each.partition("=")[0]) not in known:
-            raise ValueError(f"The other parameters have {name[:40]!r}, which no chosen rule has.")
-    if varied in (each.partition("=")[0] for each in sets):
-        raise ValueError(f"The other parameters fix {varied}, which is varied; leave one out.")
-    if varied in known:
-        values = read_numbers(form.text("values"), parameter_title(varied))
-        sets.append(f"{varied}={','.join(map(number_text, values))}")
+    texts = values_by_name(form.text("parameters"))
+    if unknown := texts.keys() - known:
+        raise ValueError(f"The parameters have {min(unknown)[:40]!r}, which no chosen rule has.")
+    values = {name: read_numbers(text, parameter_title(name)) for name, text in texts.items()}
+    sets = [f"{name}={','.join(map(number_text, each))}" for name, each in values.items()]
     rules = read_rules(chosen, Namespace(theta="", scope="all", set=sets))
     return [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in rules]
 

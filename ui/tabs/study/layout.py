@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -39,7 +40,7 @@ class QualityLayout:
     the token of the link it is read through; or empty strings."""
 
     def __init__(self, services: Services) -> None:
-        self.services = services
+        self.services = services = replace(services, scope=SCOPE)
         self.opened = [gr.State(""), gr.State("")]
         self.wanted = gr.State(None)  # values of the form that another tab asks for
         with gr.Accordion(
@@ -58,7 +59,9 @@ class QualityLayout:
         with gr.Row(elem_classes=["mars-quality-line"]):
             self.strip = strip_component(message_strip(HINT), scope=SCOPE)
             self.resume = self._button("Resume", "quality-resume", visible=False)
-            self.stop = StopButton(services, SCOPE, min_width=120, scale=0)
+            self.stop = StopButton(
+                services, elem_id=f"{SCOPE}-stop", visible=False, min_width=120, scale=0
+            )
         # not visible=False: Gradio loses the properties of a component that is updated before it
         # was ever mounted
         with gr.Column(elem_classes=[RESULT, "mars-quality", "mars-away"]) as self.result:

@@ -31,14 +31,13 @@ from storage import RunStore, StorageError
 from ui.jobs.admission import RUNNING, JobError, check_configs, job_errors
 from ui.jobs.driver import with_models
 from ui.jobs.services import Services
-from ui.kit.components import Strip, message_strip
+from ui.kit.components import WARMING, Strip, message_strip
 from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted, check_size
 
 if TYPE_CHECKING:
     from evaluation.study.launch import Waves
     from mars_core.session import Session
 
-WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one job is up"
 NOT_BEGUN = "before strict’s runs were done that choose the settings; nothing was stored."
 
@@ -54,14 +53,14 @@ class StudyFrame(NamedTuple):
     why: str = ""
 
 
-def started(services: Services, visitor: str, form: StudyForm) -> Iterator[StudyFrame]:
+def started(services: Services, form: StudyForm) -> Iterator[StudyFrame]:
     """Runs a new study. Raises JobError."""
     with job_errors(services):
         job = admitted(services, form)
-    yield from _frames(services, visitor, job)
+    yield from _frames(services, job)
 
 
-def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFrame]:
+def resumed(services: Services, study_id: str) -> Iterator[StudyFrame]:
     """Goes on with a stored study of the visitor. Raises JobError."""
     with job_errors(services):
         if not resumable(services.store, study_id):
@@ -74,7 +73,7 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
         left = _left(services.store, study_id, plan)
         check_size(services, plan, left)
         spec = plan.models.spec(services.catalog)
-    yield from _frames(services, visitor, StudyJob(spec, plan, left, study=study_id))
+    yield from _frames(services, StudyJob(spec, plan, left, study=study_id))
 
 
 def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
@@ -91,12 +90,11 @@ def _left(store: RunStore, study_id: str, plan: Plan) -> int:
     return max(1, plan.runs - store.study_progress(study_id).results)
 
 
-def _frames(services: Services, visitor: str, job: StudyJob) -> Iterator[StudyFrame]:
+def _frames(services: Services, job: StudyJob) -> Iterator[StudyFrame]:
     jobs = with_models(
         services,
-        visitor,
         job.spec,
-        lambda session: _work(services, visitor, job, session),
+        lambda session: _work(services, job, session),
         runs=job.runs,
         new_tokens=job.plan.max_new_tokens,
     )
@@ -109,13 +107,11 @@ def _frames(services: Services, visitor: str, job: StudyJob) -> Iterator[StudyFr
             )
 
 
-def _work(
-    services: Services, visitor: str, job: StudyJob, session: Session
-) -> Generator[StudyFrame, None, None]:
+def _work(services: Services, job: StudyJob, session: Session) -> Generator[StudyFrame, None, None]:
     from evaluation.advise.conduct import in_sequence  # imported here because it loads transformers
     from evaluation.study.launch import in_threads
 
-    stop, plan, note = services.stops.of(visitor), job.plan, ""
+    stop, plan, note = services.stop, job.plan, ""
     engine = Accelerated(job.spec, services.accelerator, stop, services.limits.seconds or math.inf)
     with job_errors(services):
         if not job.study:

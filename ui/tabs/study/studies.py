@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import gradio as gr
 
-from display.format import about, count, displayable, number, plural
+from display.format import about, count, number, plural
 from evaluation.report.example import EXAMPLE
 from storage import StorageError, StudyHead, StudyProgress
 from ui.jobs.services import Services
@@ -71,7 +71,7 @@ def progress_strip(
 ) -> Strip:
     """Say how far a study has come: done, at work with an estimate, or stopped, with the command
     that goes on where it can be used."""
-    title = f"{displayable(name)}: " if name else ""
+    title = f"{name}: " if name else ""
     if progress.done == progress.tasks:
         return message_strip(
             f"{title}all {plural(progress.tasks, 'task')} done, "

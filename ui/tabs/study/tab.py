@@ -15,7 +15,7 @@ from display.sources import to_json
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report
-from storage import Shared, StorageError
+from storage import RunStore, Shared, StorageError
 from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
@@ -126,17 +126,17 @@ class QualityTab(QualityLayout):
 
     def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
         form = read_study(value)
-        yield from self.follow(request, lambda services, visitor: started(services, visitor, form))
+        yield from self.follow(request, lambda services: started(services, form))
 
     def go_on(self, request: gr.Request, study: str) -> Iterator[Updates]:
-        yield from self.follow(request, lambda services, visitor: resumed(services, visitor, study))
+        yield from self.follow(request, lambda services: resumed(services, study))
 
     def follow(
-        self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyFrame]]
+        self, request: gr.Request, job: Callable[[Services], Iterator[StudyFrame]]
     ) -> Iterator[Updates]:
         """Return the updates of a job for a visitor."""
         services = self.services.for_visitor(request)
-        updates = self.progress(services, job(services, self.stop.visitor(request)))
+        updates = self.progress(services, job(services))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
 
     def say(self, strip: Strip) -> Updates:
@@ -157,8 +157,13 @@ class QualityTab(QualityLayout):
     def readable(self, request: gr.Request, study: str, token: object) -> tuple[StudyReports, str]:
         """Return what the visitor may read of a study, and the token of the link it is read
         through, if it is. Raises StorageError."""
-        store, share = reading(self.services, request, token, lambda store: store.study(study))
-        return self.reports.of(store), share
+
+        def read(store: RunStore) -> StudyReports:
+            if study != EXAMPLE:
+                store.study(study)
+            return self.reports.of(store)
+
+        return reading(self.services.for_visitor(request).store, token, read)
 
     def choose(self, event: gr.EventData, request: gr.Request) -> Updates:
         wanted = event_data(event)

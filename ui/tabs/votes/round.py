@@ -25,7 +25,7 @@ from storage import Choice, Source, StorageError
 from ui.jobs.admission import admit
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
-from ui.kit.components import Strip, message_strip
+from ui.kit.components import WARMING, Strip, message_strip
 from ui.public.latest import Latest
 from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are forgotten
 PROGRESS_STEPS = 20
-WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
 QUESTION = message_strip(
     "Which answer is better? Keys 1 to 4 vote as well; the rules are displayed afterwards.", "done"
 )
@@ -43,18 +42,15 @@ NO_VOTE = "The round ended without a vote; its runs are in History."
 
 @dataclass(frozen=True, slots=True)
 class RoundFrame:
-    """What changes on the page; ``round`` names a round that waits for its vote."""
+    """What changes on the page."""
 
     strip: Strip
     view: RoundView | None = None
-    round: str = ""
 
 
 class OpenRound(NamedTuple):
-    """A round that waits for its vote. ``name``: to take it with; ``left_lane``: the lane that is
-    Answer A."""
+    """A round that waits for its vote. ``left_lane``: the lane that is Answer A."""
 
-    name: str
     comparison: str
     left_lane: int
 
@@ -89,7 +85,7 @@ class _Writing:
                 return RoundFrame(message_strip(message, "running"))
             case Ready(batch):
                 self.longest, self.began = batch.configs[0].max_new_tokens, time.monotonic()
-                return RoundFrame(WARMING, RoundView("writing"))
+                return RoundFrame(message_strip(WARMING, "running"), RoundView("writing"))
             case Started():
                 self.comparison, self.tokens = event.comparison, 0
             case Saved():
@@ -129,9 +125,7 @@ class _Writing:
         )
 
 
-def write_answers(
-    services: Services, rounds: Rounds, settings: Settings, visitor: str
-) -> Iterator[RoundFrame]:
+def write_answers(services: Services, rounds: Rounds, settings: Settings) -> Iterator[RoundFrame]:
     """Write both answers, none after one that failed, then show them at once. Raises JobError."""
     rounds.take(services.key)  # the round before gets no vote
     spec, writing = admit(services, settings), _Writing()
@@ -143,9 +137,7 @@ def write_answers(
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
         return [Batch(configs, services.rounds(configs, 1), source=Source.VOTE)]
 
-    with closing(
-        drive(services, visitor, spec, read, runs=2, new_tokens=settings.max_new_tokens)
-    ) as events:
+    with closing(drive(services, spec, read, runs=2, new_tokens=settings.max_new_tokens)) as events:
         for event in events:
             frame = writing.frame(event)
             if frame:
@@ -162,17 +154,14 @@ def _closing(services: Services, writing: _Writing, rounds: Rounds) -> RoundFram
     round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side)
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
-    waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)
-    rounds.put(services.key, waiting)
-    return RoundFrame(QUESTION, question_view(round_), waiting.name)
+    rounds.put(services.key, OpenRound(round_.comparison, round_.left_lane))
+    return RoundFrame(QUESTION, question_view(round_))
 
 
-def cast_vote(
-    services: Services, rounds: Rounds, name: str, choice: Choice
-) -> tuple[str, Round] | None:
-    """Save the vote on the round of that name: its id, for its comment, and the round; None where
-    it has one already. Raises StorageError, and then it may be tried again."""
-    waiting = rounds.take(services.key, lambda waiting: waiting.name == name)
+def cast_vote(services: Services, rounds: Rounds, choice: Choice) -> tuple[str, Round] | None:
+    """Save the vote on the page's round: its id, for its comment, and the round; None where none
+    waits for one. Raises StorageError, and then it may be tried again."""
+    waiting = rounds.take(services.key)
     if waiting is None:
         return None
     try:

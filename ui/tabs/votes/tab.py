@@ -3,10 +3,8 @@ say."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import gradio as gr
 
@@ -26,17 +24,28 @@ from ui.kit.components import (
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.kit.panel import panel_component
 from ui.result.view import RunPair
-from ui.settings.fields import Fields, lane
+from ui.settings.fields import Fields
 from ui.settings.panel import SettingsPanel
-from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import EnteredValues, parse, read_beside, read_settings, seeded
+from ui.settings.prompt import (
+    LONGEST,
+    examples_of,
+    prompt_field,
+    wire_examples,
+    with_new_seed,
+)
+from ui.settings.values import (
+    EnteredValues,
+    parse,
+    read_beside,
+    read_settings,
+    seeded,
+)
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, tally_html, tally_now
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
 STARTING = "Starting; it waits for its turn …"
 BROKE = message_strip("The round did not start. Check the fields and try again.", "failed")
-SEEDS = 2**31
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second '
     "rule against the first, among votes for either, with Wilson’s 95 % interval.</p></div>"
@@ -44,28 +53,22 @@ HEADING = (
 
 
 class VotesTab:
-    """The tab's components and its events. ``name``: of the round that waits for a vote; ``vote``:
-    id of the one just cast."""
+    """The tab's components and its events. ``vote``: id of the one just cast."""
 
     def __init__(self, services: Services) -> None:
-        self.services, self.rounds = services, Rounds(MOST_OPEN)
+        self.services = services = replace(services, scope="votes")
+        self.rounds = Rounds(MOST_OPEN)
         with gr.Column(elem_classes=["mars-panel", "mars-prompt-panel", "mars-votes-prompt"]):
             self.prompt = prompt_field(
                 services, "votes-prompt", "What should both answers be about?"
             )
             self.chips = chips_component(services.catalog[0].prompts, "votes-chips")
-            self.panel = SettingsPanel(
-                services,
-                "votes",
-                _describe,
-                lanes=2,
-                describe_lane=partial(lane, votes=True, rules=services.rules),
-            )
+            self.panel = SettingsPanel(services, "votes", _describe, lanes=2)
             with gr.Row(elem_classes=["mars-votes-action"]):
                 self.write = gr.Button(
                     "Write two answers", variant="primary", elem_id="votes-write"
                 )
-                self.stop = StopButton(services, "votes")
+                self.stop = StopButton(services, elem_id="votes-stop", visible=False)
         self.strip = strip_component(message_strip(HINT), scope="votes")
         self.round = panel_component(RoundView().html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
@@ -83,42 +86,32 @@ class VotesTab:
         with gr.Column(elem_classes=["mars-panel"]):
             gr.HTML(HEADING, apply_default_css=False)
             self.tally = panel_component(tally_html(), elem_id="votes-tally")
-        self.name, self.vote = gr.State(""), gr.State("")
+        self.vote = gr.State("")
 
     def wire(self, tab: gr.Tab) -> None:
         """Have the results read whenever ``tab`` is chosen."""
         self.panel.wire(self._follow, outputs=[self.chips])
         wire_examples(self.chips, self.prompt, self.panel)
-        round_ = [self.round, *self.pair.outputs]
+        texts = [self.comment, self.saved, self.vote]
         buttons = [self.write, self.stop.button, self.after]
-        cleared = [
-            *buttons,
-            self.comment,
-            self.saved,
-            self.name,
-            self.vote,
-            self.strip,
-            *round_,
-            self.panel.component,
-        ]
+        shown = [self.strip, self.round, *self.pair.outputs, self.tally]
+        changed = [*shown, *buttons, *texts, self.panel.component]
         triggers = [self.write.click, self.again.click, self.prompt.submit]
         pressed = gr.on(
-            triggers, self.on_begin, self.panel.component, cleared, trigger_mode="once", **PRIVATE
+            triggers, self.on_begin, self.panel.component, changed, trigger_mode="once", **PRIVATE
         )
-        outputs = [self.strip, *round_, self.name, self.tally]
         running = pressed.then(
             self.on_write,
             [self.prompt, self.panel.component, self.panel.beside],
-            outputs,
+            shown,
             js=self.panel.with_servers(2),
             **COMPUTES,
             **QUEUED,
         )
-        running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
-        running.then(self.on_end, None, [self.write, self.stop.button], **PRIVATE)
+        running.failure(lambda: self.broken(BROKE), None, shown, **PRIVATE)
+        running.then(self.on_end, None, buttons, **PRIVATE)
         self.stop.wire()
-        voted = [self.strip, *round_, self.after, self.name, self.vote, self.tally]
-        self.round.select(self.on_vote, self.name, voted, **PRIVATE)
+        self.round.select(self.on_vote, None, changed, **PRIVATE)
         self.keep.click(
             self.on_keep, [self.vote, self.comment], [self.saved, self.tally], **PRIVATE
         )
@@ -131,15 +124,14 @@ class VotesTab:
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
         """Show nothing to vote on and nothing to comment; a new seed where one is requested."""
         values = parse(value)
-        seed = {"seed": secrets.randbelow(SEEDS)}
         return {
-            **dict.fromkeys((self.comment, self.saved, self.name, self.vote), ""),
+            **dict.fromkeys((self.comment, self.saved, self.vote), ""),
             self.after: gr.update(visible=False),
             self.write: gr.update(visible=False),
             **self.stop.begin(request),
             self.strip: message_strip(STARTING, "running").html(),
             **self.show(RoundView("writing")),
-            self.panel.component: self.panel.value(values | seed)
+            self.panel.component: self.panel.value(with_new_seed(values))
             if values.get("fresh") and seeded(values)
             else gr.update(),
         }
@@ -158,10 +150,10 @@ class VotesTab:
         with job_errors(services):
             settings = read_settings(values, prompt)
             services = with_answers(services, settings, pasted)
-        for frame in write_answers(services, self.rounds, settings, self.stop.visitor(request)):
+        for frame in write_answers(services, self.rounds, settings):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
-                changed |= self.show(frame.view) | {self.name: frame.round}
+                changed |= self.show(frame.view)
                 if frame.view.state == "revealed":  # both texts were the same, which counts
                     changed[self.tally] = tally_now(services)
             yield changed
@@ -175,25 +167,21 @@ class VotesTab:
     def on_end(self) -> Updates:
         return {self.write: gr.update(visible=True)} | self.stop.end()
 
-    def on_vote(self, name: str, event: gr.EventData, request: gr.Request) -> Updates:
+    def on_vote(self, event: gr.EventData, request: gr.Request) -> Updates:
         """Save the vote: a second vote on the same round, or one that is none, changes nothing."""
-        services, data = self.services.for_visitor(request), event_data(event)
-        if data.get("choice") not in list(Choice):
-            return {self.name: name}
-        choice = Choice(data["choice"])
+        services, chosen = self.services.for_visitor(request), event_data(event).get("choice")
+        choice = next((each for each in Choice if each == chosen), None)
         try:
-            cast = cast_vote(services, self.rounds, name, choice)
+            cast = cast_vote(services, self.rounds, choice) if choice else None
         except StorageError as error:
-            sentence = services.sentence(error)
-            return {self.strip: message_strip(sentence, "failed").html(), self.name: name}
-        if cast is None:
-            return {self.name: ""}
+            return {self.strip: message_strip(services.sentence(error), "failed").html()}
+        if choice is None or cast is None:
+            return {self.strip: gr.skip()}
         vote_id, round_ = cast
         return {
             self.strip: reveal_strip(round_, choice).html(),
             **self.show(revealed(round_, choice)),
             self.after: gr.update(visible=True),
-            self.name: "",
             self.vote: vote_id,
             self.tally: tally_now(services),
         }

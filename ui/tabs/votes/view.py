@@ -118,17 +118,19 @@ def same_strip(round_: Round) -> Strip:
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
         return _compared(round_, "Nothing to vote on.")
-    reason = SentencePart(": both rules wrote the same text with different tokens.")
-    return Strip((SentencePart("Nothing to vote on", "strong"), reason), "done")
+    reason = ": both rules wrote the same text with different tokens."
+    return Strip((SentencePart("Nothing to vote on"), reason), "done")
 
 
 def _compared(round_: Round, words: str) -> Strip:
     """Words, then the sentence and the numbers of Compare, which have nothing to point to here."""
     traces = round_.traces
-    sentence = [replace(part, lane=None, position=None) for part in verdict(traces)]
+    sentence = [
+        part if isinstance(part, str) else replace(part, lane=None) for part in verdict(traces)
+    ]
     numbers = headlines(run_names([trace.config for trace in traces]), dict(enumerate(traces)))
     return Strip(
-        (SentencePart(words, "strong"), SentencePart(" "), *sentence),
+        (SentencePart(words), " ", *sentence),
         "done",
         numbers=tuple(each._replace(relaxed_at=None) for each in numbers),
     )

@@ -60,11 +60,11 @@ class Stranger:
         """One event that does not queue, as the page sends it."""
         return self._send("run/predict", event, values, event_data, self.session)
 
-    def received(self, session: str | None = None) -> list[dict[str, Any]]:
+    def received(self) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
         messages = []
         with self.http.stream(
-            "GET", "/gradio_api/queue/data", params={"session_hash": session or self.session}
+            "GET", "/gradio_api/queue/data", params={"session_hash": self.session}
         ) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
@@ -72,8 +72,7 @@ class Stranger:
         return messages
 
     def send(self, *events: EventCall) -> list[dict[str, Any]]:
-        """The ends of these events, each listened to at once: nobody's event is dropped, however
-        slow the machine."""
+        """The ends of these events, one after the other."""
         ended = []
         for event in events:
             joined = self.join(*event)

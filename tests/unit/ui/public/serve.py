@@ -19,7 +19,6 @@ import ui.tabs.votes.view
 from hosting.settings import ServerSettings
 from tests.pairs import tiny_pair
 from tests.slow_runs import SlowLocal
-from ui.jobs import listeners
 from ui.tabs.compare import handlers
 
 
@@ -64,7 +63,6 @@ def main(folder: Path, port: int) -> int:
     handlers.AUTO_S = (
         0.0  # whether a run is short enough to be repeated unasked would depend on the machine
     )
-    listeners.CHECK_S = 0.5
     Application.folder = folder
     app.Local, app.Application = SlowLocal, Application  # type: ignore[misc]
     settings = ServerSettings(
