@@ -3,6 +3,7 @@ are several (pytest -n)."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from tests.postgres import postgres_folder, postgres_url
 from tests.serving import Server, serving
 
 __all__ = ["postgres_folder", "postgres_url"]
+gc.disable()  # until everything is imported and collected
 settings.register_profile(
     "busy", deadline=None
 )  # how long an example takes depends on what else the machine does
@@ -31,6 +33,12 @@ OTHER_PAGES = (
     "tests/unit/ui/public/",
     *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "panel")),
 )
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays: all modules and tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

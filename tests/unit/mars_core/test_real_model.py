@@ -33,7 +33,7 @@ from tests.unit.mars_core.test_exact import numbers
 from ui.result import example
 
 pytestmark = pytest.mark.slow
-NEW = 10
+NEW = 8
 NONE, SUFFIX = DrafterConfig("none"), DrafterConfig("suffix", k=5)
 PROMPTS = (
     "What is the capital of France?",
