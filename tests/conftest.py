@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,17 @@ OTHER_PAGES = (
     "tests/unit/ui/public/",
     *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "panel")),
 )
+MEMORY, ROOM = Path("/dev/shm"), 2 << 30  # bytes
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the folders of tests in memory where there is room, and remove them at the end: on a
+    disk, databases wait several times for every commit."""
+    given = hasattr(config, "workerinput") or config.option.basetemp
+    if not given and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        config.option.basetemp = tempfile.mkdtemp(prefix="mars-tests-", dir=MEMORY)
+        config.add_cleanup(partial(shutil.rmtree, config.option.basetemp, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:
