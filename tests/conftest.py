@@ -3,11 +3,15 @@ are several (pytest -n)."""
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from tests.postgres import postgres_folder, postgres_url
 from tests.serving import Server, serving
 
 __all__ = ["postgres_folder", "postgres_url"]
+gc.disable()  # until everything is imported and collected
 settings.register_profile(
     "busy", deadline=None
 )  # how long an example takes depends on what else the machine does
@@ -31,6 +36,23 @@ OTHER_PAGES = (
     "tests/unit/ui/public/",
     *(f"tests/browser/test_{name}.py" for name in ("account", "lane", "panel")),
 )
+MEMORY, ROOM = Path("/dev/shm"), 2 << 30  # bytes
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the folders of tests in memory where there is room, and remove them at the end: on a
+    disk, databases wait several times for every commit."""
+    given = hasattr(config, "workerinput") or config.option.basetemp
+    if not given and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        config.option.basetemp = tempfile.mkdtemp(prefix="mars-tests-", dir=MEMORY)
+        config.add_cleanup(partial(shutil.rmtree, config.option.basetemp, ignore_errors=True))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays: all modules and tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--host-resolver-rules=MAP *.example 127.0.0.1",
+    "--js-flags=--no-opt --no-maglev",  # no page is open for long enough to make up for optimising
 )
 
 

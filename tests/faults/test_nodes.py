@@ -32,6 +32,7 @@ from tests.unit.evaluation.study.working import (
 )
 
 TASKS = 18
+BARE = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 
 
 def raylet_of(node: Any) -> int:
@@ -61,7 +62,7 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(
     url = f"sqlite:///{tmp_path}/runs.db"
     store = RunStore(url)
     study = new_study(store, plan)
-    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 0} | BARE)
     both = [nodes.add_node(num_cpus=1) for _ in range(2)]
     commit, saved = Work.commit, count()
 

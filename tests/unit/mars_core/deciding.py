@@ -178,14 +178,23 @@ def emitted(points: list[tuple[Trial, float]], setting: Setting) -> list[int]:
     if not points:
         return []
     draft, children = setting.draft, children_of(setting.draft.parents)
-    ids, depth = draft.ids.repeat(len(points), 1), draft.depths.tolist()
+    places, depth = range(len(points)), draft.depths
+    ids = draft.ids.repeat(len(points), 1)
     uniform = torch.full((len(points), draft.depth + 1), 0.5, dtype=torch.float64)
     drawn = torch.ones(*uniform.shape, V, dtype=torch.float64)
-    for at, (trial, u) in enumerate(points):
-        ids[at, children[trial.node]] = torch.tensor(trial.drafted, dtype=torch.long)
-        uniform[at, depth[trial.node]] = u
-        for token, value in trial.noise.items():
-            drawn[at, depth[trial.node], token] = value
+    uniform[places, depth[[trial.node for trial, _ in points]]] = torch.tensor(
+        [u for _, u in points], dtype=torch.float64
+    )
+    drafted, noise = [], []
+    for at, (trial, _) in enumerate(points):
+        drafted += [(at, *each) for each in zip(children[trial.node], trial.drafted, strict=True)]
+        noise += [(at, trial.node, *each) for each in trial.noise.items()]
+    if drafted:
+        at, child, token = torch.tensor(drafted).T
+        ids[at, child] = token
+    if noise:
+        at, node, token, value = torch.tensor(noise, dtype=torch.float64).T
+        drawn[at.long(), depth[node.long()], token.long()] = value
     after = tokens_after(setting, ids, uniform, drawn).tolist()
     return [after[at][trial.node] for at, (trial, _) in enumerate(points)]
 

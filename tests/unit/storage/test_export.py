@@ -265,8 +265,8 @@ def test_exports_take_constant_memory(
         save(sqlite_store, trace)
     export()  # compiled statements are cached
     few = peak(export)
-    for _ in range(72):
+    for _ in range(48):
         save(sqlite_store, trace)
     many = peak(export)
-    # What is read ahead is a matter of chance, a third more or less; a leak would triple it.
+    # What is read ahead is a matter of chance, a third more or less; a leak would nearly triple it.
     assert many < 2 * few

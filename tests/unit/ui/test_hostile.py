@@ -69,7 +69,7 @@ async def _read(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("name", [*KINDS, *STUDY, "references"])
 def test_no_field_of_a_panel_is_read_that_is_too_long(name: str) -> None:
-    for long in (" " * (TEXTS.get(name, LONGEST) + 1), WIDE, {"a": LONG}):
+    for long in (" " * (TEXTS.get(name, LONGEST) + 1), WIDE, {"a": " " * (LONGEST + 1)}):
         for values in ({name: long}, {"lanes": [{name: long}]}):
             with pytest.raises(LengthError, match=REFUSED):
                 parse(json.dumps({"values": values}))

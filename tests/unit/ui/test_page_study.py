@@ -136,7 +136,7 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
 
 
 ADVICE = changed(
-    FORM, purpose=ADVISE, margin=0.5, problems=12, rules=["mars"], temperature="0", k="5"
+    FORM, purpose=ADVISE, margin=0.5, problems=10, rules=["mars"], temperature="0", k="5"
 )
 
 
