@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mars_core.models import ModelPool
-from storage import RunStore, Search, StorageError
+from storage import RunStore, Search, Shared, StorageError
 from tests.unit.ui import helpers
 from tests.unit.ui.helpers import HOSTILE, client_of
 from ui.jobs.services import Services
@@ -92,13 +92,29 @@ def test_deleting_requires_the_word(services: Services) -> None:
         services.store.load(gone)
 
 
-def test_who_signs_in_is_told_what_the_browser_made_before(services: Services) -> None:
-    keep(services, FakeRequest(), "before")
+def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None:
+    shared = keep(services, FakeRequest(), "before")
+    store_of(services).share(Shared.COMPARISON, shared)
     keep(services, FakeRequest(TWO), "another's")
-    says = "Before you signed in, this browser stored 1 comparison with 2 runs: sign out to see it."
-    assert says in look(services, FakeRequest(subject="7")).counts
-    for request in (FakeRequest(), FakeRequest("", subject="7")):  # not signed in, without a cookie
-        assert "Before" not in look(services, request).counts
+    signed = FakeRequest(subject="7")
+    for request in (
+        FakeRequest(),
+        FakeRequest(TWO),
+        FakeRequest("", subject="7"),
+    ):  # without signing in, or without a cookie
+        assert act(services, request, {"action": "move"}).state == "failed"
+    assert "1 comparison with 2 runs" in look(services, signed).movable
+    assert (
+        act(services, signed, {"action": "move"}).message
+        == "Moved to your account: 1 comparison with 2 runs."
+    )
+    assert (
+        prompts(services, signed) == ["before"]
+        and prompts(services, FakeRequest()) == []
+        and look(services, signed).movable == ""
+    )
+    assert [link.object_id for link in look(services, signed).shares] == [shared]
+    assert prompts(services, FakeRequest(TWO)) == ["another's"]
 
 
 PATH = "/mine/export.zip"

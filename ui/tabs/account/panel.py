@@ -1,5 +1,5 @@
 """The panel "Your data" as plain values, and what a visitor does there: read it, stop sharing,
-delete all, and export it: all of it as one file, written in constant memory.
+delete all, move it to an account, and export it: all of it as one file, written in constant memory.
 
 The owner comes from the request alone; no value that the page sends can name another visitor.
 """
@@ -44,6 +44,7 @@ class Account:
     who: str
     counts: str = ""
     retention: str = ""
+    movable: str = ""  # what the browser made before its visitor signed in
     consequence: str = ""  # of deleting everything
     shares: tuple[Share, ...] = ()  # the links that work
     lasting: bool = False
@@ -62,7 +63,8 @@ def look(services: Services, request: Any) -> Account:
     visible = services.for_visitor(request)
     try:
         counts, links = visible.store.counts(), visible.store.shares()
-        before = _before(services, visible.visitor, request)
+        browser = _before(visible.visitor, request)
+        before = None if browser is None else services.store.of(browser).counts()
     except StorageError as error:
         return Account(_who(visible.visitor), message=services.sentence(error), state=FAILED)
     stored = _anything(counts)
@@ -72,9 +74,11 @@ def look(services: Services, request: Any) -> Account:
     )
     return Account(
         who=_who(visible.visitor),
-        counts=(f"Stored: {amounts(counts)}." if stored else "Nothing of yours is stored here.")
-        + before,
+        counts=f"Stored: {amounts(counts)}." if stored else "Nothing of yours is stored here.",
         retention=f"{days if services.retention_days else 'It is stored until you delete it.'} {READERS}",
+        movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
+        if before and _anything(before)
+        else "",
         consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {RUNNING}",
         shares=links,
         lasting=visible.visitor.lasting,
@@ -99,6 +103,8 @@ def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
             return "The link does not work any more."
         case "delete":
             return _delete_all(visible.store, data.get("word"))
+        case "move":
+            return _move_to_account(services, visible.visitor, request)
     return ""
 
 
@@ -116,13 +122,24 @@ def _delete_all(store: RunStore, word: object) -> str:
     return f"Deleted for good: {amounts(before, deleted=True)}. What this page still shows disappears when you close or reload it."
 
 
-def _before(services: Services, visitor: Visitor, request: Any) -> str:
-    """Return what this browser stored before somebody signed in. It has sent its cookie."""
+def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
+    """Make what the browser made the account's. Raises StorageError."""
+    browser = _before(visitor, request)
+    if browser is None or visitor.owner is None:
+        raise StorageError(
+            "There is nothing to move. Sign in with the browser that stored the runs."
+        )
+    store = services.store.of(browser)
+    before = store.counts()
+    store.give(browser, visitor.owner)
+    return f"Moved to your account: {amounts(before, deleted=True)}."
+
+
+def _before(visitor: Visitor, request: Any) -> str | None:
+    """Return the owner that the browser of somebody who signed in is by itself. It has sent its
+    cookie, so it may give."""
     browser = browser_of(request) if _signed_in(visitor) else None
-    counts = services.store.of(browser.owner).counts() if browser else None
-    if counts is None or not _anything(counts):
-        return ""
-    return f" Before you signed in, this browser stored {amounts(counts)}: sign out to see it."
+    return browser.owner if browser is not None and browser.owner != visitor.owner else None
 
 
 def _signed_in(visitor: Visitor) -> bool:
