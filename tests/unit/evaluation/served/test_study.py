@@ -191,6 +191,7 @@ def test_two_servers_are_compared_without_the_plugin(
         ({}, "--rules none,strict", "The rule none cannot be requested from a server"),
         ({}, "--drafter ngram", "--drafter cannot be used with --server"),
         ({}, "--ban a", "--logit-bias cannot be used with --server"),
+        ({}, "--protect none", "--protect cannot be used with --server"),
         ({}, "--ray", "use --concurrency"),
         ({}, "--concurrency 0", "concurrency is 0; it must be 1 to 1,024"),
         ({}, "--concurrency 1,2", "The number of seeds is 1; it must be a multiple of 2"),
