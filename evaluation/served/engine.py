@@ -19,6 +19,7 @@ from evaluation.served.request import request_of
 from evaluation.served.server import Server, ServerDown, ServerError, with_key
 from evaluation.served.trace import answer_trace, failed_trace
 from evaluation.study.engine import config_of
+from mars_core.rules import WHERE
 from mars_core.types import SERVER, RunConfig, Trace
 
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
@@ -74,8 +75,9 @@ class ServedEngine:
         url = config.environment[SERVER]
         if plugin := self.plugins.get(url):
             config = replace(config, environment={**config.environment, "plugin": plugin})
+        names = {WHERE.name: "scope"}  # as the plugin has them
         xargs = {"mars_rule": config.rule.name} | {
-            f"mars_{name}": value for name, value in config.rule.parameters.items()
+            f"mars_{names.get(name, name)}": value for name, value in config.rule.parameters.items()
         }
         xargs = xargs if plugin and config.rule.name != SERVER else {}
         parts = self._clients[url].stream(**request_of(config), xargs=xargs)

@@ -98,6 +98,15 @@ def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_pa
     assert outcomes(actual) == outcomes(wanted)
 
 
+def test_a_scope_is_asked_of_the_plugin_by_its_name(serving: Serving, url: str) -> None:
+    _, results = run(url, f"{ITEMS} --limit 1 {RULES} --scope position>=4 --server {serving.url}")
+    assert {one.data["status"] for one in results} == {"completed"}
+    asked = [body["vllm_xargs"] for body in serving.requests]
+    scopes = {each["mars_rule"]: each.get("mars_scope") for each in asked}
+    assert scopes == {"strict": None, "mars": "position>=4"}
+    assert not any("mars_where" in each for each in asked)
+
+
 def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
     serving: Serving,
     url: str,
