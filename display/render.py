@@ -27,7 +27,10 @@ POLICY = (
 )
 SHEETS = ("figures.css", "report.css")  # the look of documents, on the page too
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_SPECIAL = re.compile(r"[&<>]|[\\`*_\[|~$]|:(?=//)|(?<=www)\.|@")
+# An underscore between letters or digits is no markup, so that names and JSON can be copied.
+_SPECIAL = re.compile(
+    r"[&<>]|[\\`*\[|~$]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.|@",
+)
 # Markup only at the start of a line.
 _FIRST = re.compile(r"^([-+](?=\s|$)|[-=]+(?=\s*$)|#{1,6}(?=\s|$)|\d{1,9}(?=[.)](?:\s|$)))")
 

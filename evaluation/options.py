@@ -72,7 +72,7 @@ def read_served_options(
     given. Raises ValueError."""
     settings = settings_named(options, *_SHARED)
     chosen = settings.sampling.processors.chosen
-    ours = ("target", "draft", "head", "classifier", "drafter", "tree")
+    ours = ("target", "draft", "head", "classifier", "drafter", "tree", "protect")
     for name in (*ours, "skip_long", "batch", "alone", *chosen):
         if getattr(options, name):
             option = {"alone": "time-alone"}.get(name, name.replace("_", "-"))

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from evaluation.served.message import text_of
-from mars_core.rules import RULES
+from mars_core.rules import RULES, WHERE
 from mars_core.session import Session, run_config
 from mars_core.types import (
     DrafterConfig,
@@ -278,9 +278,9 @@ def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
     if "mars_rule" in xargs:
         name = str(xargs["mars_rule"])
         names = [parameter.name for parameter in RULES[name].parameters]
-        rule = RuleConfig(
-            name, {each: xargs[f"mars_{each}"] for each in names if f"mars_{each}" in xargs}
-        )
+        values = {each: xargs[f"mars_{each}"] for each in names if f"mars_{each}" in xargs}
+        scope = {WHERE.name: xargs["mars_scope"]} if "mars_scope" in xargs else {}
+        rule = RuleConfig(name, values | scope)
     if drafter.kind == "none":
         rule = RuleConfig("none")
     config = run_config(

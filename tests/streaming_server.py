@@ -18,12 +18,14 @@ LONG_S = 60  # more than any test waits
 @dataclass
 class Streaming:
     """``events``: of every answer; ``holds``: it then says nothing until the client has gone, which
-    sets ``left``. ``moved``: where it sends its clients instead."""
+    sets ``left``. ``moved``: where it sends its clients instead. ``metrics``: the text of
+    ``/metrics``."""
 
     url: str = ""
     events: Sequence[Event] = ()
     holds: bool = False
     moved: str = ""
+    metrics: str = ""
     requests: list[tuple[str, str, Event]] = field(default_factory=list)  # path, key, body
     left: threading.Event = field(default_factory=threading.Event)
 
@@ -57,11 +59,12 @@ def stream_events(*events: Event, **changed: Any) -> Iterator[Streaming]:
             self.send_response(307 if served.moved else 200)
             if served.moved:
                 self.send_header("location", served.moved)
-            models = self.path.endswith("/models")
-            self.send_header("content-type", "application/json" if models else "text/event-stream")
+            texts = {"/v1/models": '{"data": [{"id": "only"}]}', "/metrics": served.metrics}
+            text = texts.get(self.path)
+            self.send_header("content-type", "text/event-stream" if text is None else "text/plain")
             self.end_headers()
-            if models:
-                self.wfile.write(json.dumps({"data": [{"id": "only"}]}).encode())
+            if text is not None:
+                self.wfile.write(text.encode())
                 return
             for event in served.events:
                 self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())

@@ -122,7 +122,8 @@ class Referred:
                 f"With probability {FOUND} a runner-up kept at {found}, would have been found. "
                 f"Another quantisation that {unseen}."
             )
-            return Finding(title, GOOD, f"{reason} p {probability(p)}.", p, power)
+            reason += f" p {probability(p)}. None is wrong in {self.rounds.asked()}."
+            return Finding(title, GOOD, reason, p, power)
         name = (
             _name(scores, sigma, known=bool(self._moved))
             if p < LEVEL or sigma > MOST

@@ -66,6 +66,14 @@ class Rounds(list[Round]):
             self.ask(1, titled=False)
         self.ask(1)
 
+    def asked(self) -> str:
+        """Return how often all prompts were asked, how many at once, and for how long."""
+        most, last = max(row.in_flight for row in self), self[-1].sent
+        return (
+            f"{plural(len(self), 'round')} with up to {plural(most, 'request')} in flight, the last "
+            f"after {plural(last, 'request')}"
+        )
+
     def when(self, tie: float = 0.0) -> str:
         """Return which answers differ by more than ``tie``, by requests in flight and by time;
         empty where none does."""

@@ -3,18 +3,15 @@ how τ is converted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from evaluation.records.streams import own_choice
 from evaluation.records.values import Read, RecordRow, config_of, number
-from evaluation.served.answer import answer_of, assembled, part_of
-from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
-from evaluation.served.message import text_of
-from evaluation.served.tokens import STOPS, ServedToken, tokens_of
-from evaluation.served.trace import served_trace, vllm_steps
-from mars_core.types import UNKNOWN, RunConfig, StopReason
+from evaluation.served.answer import Part, answer_of, assembled, part_of
+from evaluation.served.counts import ServerCounts, counts_of, integer
+from evaluation.served.trace import answer_trace
 
 _OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")
 
@@ -42,7 +39,7 @@ def choices_of(row: RecordRow) -> list[tuple[RecordRow, str]]:
 def read_answer(row: RecordRow) -> Read:
     """Read a completion or chat completion, or an answer of the own endpoints of SGLang
     (``meta_info``) and llama.cpp (``timings``, without a count of passes)."""
-    choice = row["choices"][0] if "choices" in row else row
+    choice = (row.get("choices") or [own_choice(row)])[0]
     meta, timings = row.get("meta_info") or choice.get("meta_info") or {}, row.get("timings") or {}
     spec = (row.get("metrics") or {}).get("speculative_decoding")
     counts, server = counts_of({**row, "meta_info": meta}), "vLLM" if spec else "a server"
@@ -58,31 +55,16 @@ def read_answer(row: RecordRow) -> Read:
         prompt=prompt if isinstance(prompt, str) else "",
         temperature=number(settings.get("temperature")),
     )
-    read, usage = row.get("tokens_evaluated"), {**(row.get("usage") or {}), **meta}
-    if read is None and "prompt_n" in timings:  # which has no cached tokens
-        read = timings["prompt_n"] + timings.get("cache_n", 0)
-    read, new = usage.get("prompt_tokens", read), usage.get("completion_tokens")
-    new = timings.get("predicted_n", new)
-    tokens = _tokens(row, new, config)
+    parts = tuple(part for each in choice.get("parts") or () if (part := part_of(each)))
+    usage = _usage(row, meta, timings, parts)
+    answer = answer_of(assembled([{**row, "choices": [choice], "usage": usage}]))
     prompt_s, new_s = (number(timings.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms"))
-    ended = meta.get("finish_reason") or choice.get("finish_reason") or row.get("stop_type")
-    trace = served_trace(
-        config,
-        text=str(row.get("content") or text_of(choice)),
-        tokens=tokens,
-        stop_reason=STOPS.get(
-            str(ended["type"] if isinstance(ended, dict) else ended), StopReason.UNKNOWN
-        ),
-        new_tokens=len(tokens) if new is None else integer(new),
-        prompt_ids=ids_of(choice.get("prompt_token_ids") or ()),
-        prompt_tokens=UNKNOWN if read is None else integer(read),
-        steps=vllm_steps(spec, len(tokens)),
-        wall_s=prompt_s + new_s if timings else number(meta.get("e2e_latency")),
-    )
+    wall_s = prompt_s + new_s if timings else number(meta.get("e2e_latency"))
+    trace = answer_trace(config, replace(answer, parts=parts, wall_s=wall_s))
     trace = replace(trace, summary=replace(trace.summary, prefill_s=prompt_s))
     created = datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
     own = f"; its own τ is {counts.tau}" if counts else " without counts of speculative decoding"
-    return with_counts(trace, counts), created, f"an answer of {server}{own}"
+    return trace, created, f"an answer of {server}{own}"
 
 
 def _drafted(counts: ServerCounts | None) -> int:
@@ -90,16 +72,16 @@ def _drafted(counts: ServerCounts | None) -> int:
     return round(counts.drafted / counts.passes) if counts and counts.passes > 0 else 0
 
 
-def _tokens(row: RecordRow, new: Any, config: RunConfig) -> list[ServedToken]:
-    """Return ids and log probabilities of the tokens, as far as the answer has them; those of a
-    stream by its parts where it has them for some tokens only. ``new``: as many as the server
-    counted; None where it counted none."""
-    choices = row.get("choices") or [own_choice(row)]
-    if not choices[0].get("finish_reason"):
-        return [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]
-    parts = tuple(part for each in choices[0].get("parts") or () if (part := part_of(each)))
-    if new is None:
+def _usage(
+    row: RecordRow, meta: RecordRow, timings: RecordRow, parts: Sequence[Part]
+) -> dict[str, int]:
+    """Return the numbers of tokens that were read and written, as far as they are known."""
+    usage = {**(row.get("usage") or {}), **meta}
+    read = usage.get("prompt_tokens", row.get("tokens_evaluated"))
+    if read is None and "prompt_n" in timings:  # which has no cached tokens
+        read = timings["prompt_n"] + timings.get("cache_n", 0)
+    new = timings.get("predicted_n", usage.get("completion_tokens"))
+    if new is None and parts:
         new = sum(max(part.tokens, len(part.positions)) for part in parts)
-    whole = {**row, "choices": choices, "usage": {"completion_tokens": new}}
-    answer = answer_of(assembled([whole]))
-    return tokens_of(replace(answer, parts=parts), config.sampling)
+    known = {"prompt_tokens": read, "completion_tokens": new}
+    return {name: integer(value) for name, value in known.items() if value is not None}

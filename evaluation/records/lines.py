@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.counts import ids_of, integer
-from evaluation.served.tokens import ServedToken
+from evaluation.served.tokens import token_of
 from evaluation.served.trace import ServedStep, served_trace
 from mars_core.drafting import DRAFTERS
 from mars_core.types import SERVER, UNKNOWN, RuleConfig, StopReason
@@ -38,7 +38,7 @@ def read_line(row: RecordRow) -> Read:
         temperature=number(row["temperature"]),
         seed=UNKNOWN if row["seed"] is None else integer(row["seed"]),
     )
-    tokens = [ServedToken(id_) for each in row["steps"] for id_ in each["emitted"]]
+    tokens = [token_of(id_) for each in row["steps"] for id_ in each["emitted"]]
     trace = served_trace(
         config,
         text="",

@@ -59,12 +59,14 @@ def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def own_choice(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what llama.cpp's own endpoint reports as a choice of the OpenAI interface."""
-    logprobs = {"content": row.get("completion_probabilities")}
+    """Return what the own endpoint of llama.cpp or SGLang reports as a choice of the OpenAI
+    interface."""
+    ended = (row.get("meta_info") or {}).get("finish_reason")
     return {
-        "text": row.get("content"),
-        "logprobs": logprobs,
-        "finish_reason": row.get("stop_type"),
+        "text": row.get("content", row.get("text")),
+        "token_ids": row.get("output_ids"),
+        "logprobs": {"content": row.get("completion_probabilities")},
+        "finish_reason": ended["type"] if ended else row.get("stop_type"),
     }
 
 

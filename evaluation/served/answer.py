@@ -8,7 +8,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -80,17 +80,16 @@ class Answer:
     answer.
     """
 
-    id: str
     text: str
     finish_reason: str
-    token_ids: tuple[int, ...] | None
-    prompt_ids: tuple[int, ...] | None
-    logprobs: tuple[Position, ...] | None
-    usage: Mapping[str, Any]
-    ttft_s: float
-    wall_s: float
-    extra: Mapping[str, Any]
+    token_ids: tuple[int, ...] | None = None
+    prompt_ids: tuple[int, ...] | None = None
+    logprobs: tuple[Position, ...] | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
+    ttft_s: float = math.nan
+    wall_s: float = math.nan
 
     @property
     def names(self) -> tuple[TokenKey, ...] | None:
@@ -150,7 +149,6 @@ def answer_of(row: Mapping[str, Any]) -> Answer:
     logprobs = _positions(choice.get("logprobs"))
     tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
-        id=str(row.get("id", "")),
         text=choice["text"],
         finish_reason=str(choice["finish_reason"]),
         token_ids=_as_many(tokens, ids),
@@ -158,8 +156,6 @@ def answer_of(row: Mapping[str, Any]) -> Answer:
         or None,
         logprobs=_as_many(tokens, logprobs),
         usage=usage,
-        ttft_s=math.nan,
-        wall_s=math.nan,
         extra=_without(row, _KNOWN) | _without(choice, _KNOWN_OF_CHOICE),
     )
 

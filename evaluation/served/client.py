@@ -223,7 +223,7 @@ class Client:
         which some servers repeat."""
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
-        return kind(f"{self.server.title} {shorten(trouble, _MAX_MESSAGE)}.")
+        return kind(f"{self.server.title} {shorten(trouble, _MAX_MESSAGE).rstrip('.')}.")
 
 
 def with_model(server: Server) -> Server:

@@ -17,6 +17,7 @@ from evaluation.served.server import ServerError
 # Prefix of a server's metrics, and its count of new tokens.
 _SERVERS = {"vllm": "generation_tokens", "llamacpp": "tokens_predicted"}
 
+DRAFTS = "spec_decode_num_drafts_total"
 WHOLE = "by /metrics of the server as a whole, which wrote this answer alone between two readings"
 
 
@@ -59,13 +60,11 @@ def read_counters(text: str) -> Counters:
                 name = "new_tokens_total" if name == f"{_SERVERS[server]}_total" else name
                 before = totals[name]
                 totals[name] = sample.value + (0.0 if math.isnan(before) else before)
-    if math.isnan(totals["spec_decode_num_drafts_total"]):
-        raise ValueError(
-            "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp."
-        )
+    if math.isnan(totals[DRAFTS]):
+        raise ValueError(f"The text has no counter {DRAFTS} of vLLM or llama.cpp.")
     return Counters(
         totals["new_tokens_total"],
-        totals["spec_decode_num_drafts_total"],
+        totals[DRAFTS],
         totals["spec_decode_num_draft_tokens_total"],
         totals["spec_decode_num_accepted_tokens_total"],
         tuple(by_position[position] for position in sorted(by_position)),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from evaluation.served.answer import Answer
 from mars_core.types import UNKNOWN, Trace
 
 LARGEST = 2**53  # of a number
@@ -65,6 +66,16 @@ def _of_llama(timings: Mapping[str, Any]) -> ServerCounts | None:
     drafted, accepted = integer(timings["draft_n"]), integer(timings["draft_n_accepted"])
     tau = "not reported; the number of passes follows from the tokens"
     return ServerCounts(UNKNOWN, drafted, accepted, (), tau)
+
+
+def with_no_drafts(answer: Answer) -> Answer:
+    """Return an answer of a server that counts drafts: llama.cpp leaves its counts out where it
+    drafted nothing."""
+    timings = answer.extra.get("timings")
+    if not isinstance(timings, dict):
+        return answer
+    none = {"draft_n": 0, "draft_n_accepted": 0}
+    return replace(answer, extra={**answer.extra, "timings": none | timings})
 
 
 def with_counts(trace: Trace, counts: ServerCounts | None) -> Trace:

@@ -13,10 +13,13 @@ from evaluation.plan.lane import BASELINE
 from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, with_model
+from evaluation.served.counters import DRAFTS
+from evaluation.served.counts import with_no_drafts
 from evaluation.served.request import request_of
 from evaluation.served.server import Server, ServerDown, ServerError, with_key
 from evaluation.served.trace import answer_trace, failed_trace
 from evaluation.study.engine import config_of
+from mars_core.rules import WHERE
 from mars_core.types import SERVER, RunConfig, Trace
 
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
@@ -39,20 +42,25 @@ class ServedEngine:
         self._stack = ExitStack()
         self._clients: dict[str, Client] = {}
         self.plugins: dict[str, str] = {}  # version of mars-vllm by URL
+        self._counting: dict[str, bool] = {}
         self._down = 0
         for url in filter(None, (plan.served.url, plan.served.baseline_url)):
             client = Client(with_key(environment, Server(url)))
             self._clients[url] = self._stack.enter_context(client)
 
     def __enter__(self) -> Self:
-        """Detects the plugin: vLLM's metrics then have ``vllm:mars_enabled``."""
+        """Detects the plugin, with which vLLM's metrics have ``vllm:mars_enabled``, and whether the
+        server counts drafts."""
         for url, client in self._clients.items():
             try:
-                if plugin := _PLUGIN.search(client.metrics()):
-                    self.plugins[url] = plugin[1]
-            except ServerError as error:  # without /metrics
-                if isinstance(error, ServerDown):
-                    raise
+                metrics = client.metrics()
+            except ServerDown:
+                raise
+            except ServerError:  # without /metrics
+                continue
+            if plugin := _PLUGIN.search(metrics):
+                self.plugins[url] = plugin[1]
+            self._counting[url] = DRAFTS in metrics
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,8 +75,9 @@ class ServedEngine:
         url = config.environment[SERVER]
         if plugin := self.plugins.get(url):
             config = replace(config, environment={**config.environment, "plugin": plugin})
+        names = {WHERE.name: "scope"}  # as the plugin has them
         xargs = {"mars_rule": config.rule.name} | {
-            f"mars_{name}": value for name, value in config.rule.parameters.items()
+            f"mars_{names.get(name, name)}": value for name, value in config.rule.parameters.items()
         }
         xargs = xargs if plugin and config.rule.name != SERVER else {}
         parts = self._clients[url].stream(**request_of(config), xargs=xargs)
@@ -77,7 +86,8 @@ class ServedEngine:
                 yield next(parts).tokens
         except StopIteration as end:
             self._down = 0
-            return answer_trace(config, end.value)
+            answer = with_no_drafts(end.value) if self._counting.get(url) else end.value
+            return answer_trace(config, answer)
         except ServerError as error:
             self._down = self._down + 1 if isinstance(error, ServerDown) else 0
             if self._down >= MAX_DOWN:

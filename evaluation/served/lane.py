@@ -15,7 +15,7 @@ from types import MappingProxyType
 from evaluation.served.answer import Part
 from evaluation.served.client import Client
 from evaluation.served.counters import WHOLE, Counters, counters_of, counts_between
-from evaluation.served.counts import with_counts
+from evaluation.served.counts import with_counts, with_no_drafts
 from evaluation.served.request import request_of
 from evaluation.served.server import KEY, Server, ServerError, with_key
 from evaluation.served.trace import answer_trace, failed_trace, part_step
@@ -136,7 +136,8 @@ class _Request:
                 while True:
                     self._arrived.put(next(parts))
             except StopIteration as end:
-                trace = answer_trace(config, end.value)
+                answer = with_no_drafts(end.value) if before else end.value
+                trace = answer_trace(config, answer)
                 if trace.summary.steps == UNKNOWN and before:
                     trace = _counted(trace, before, self._counters())
                 self._arrived.put(trace)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from evaluation.served.answer import Answer, Part, Position
-from mars_core.types import UNKNOWN, Alternative, Sampling, StopReason
+from mars_core.types import (
+    TOKEN_FIELDS,
+    UNKNOWN,
+    Alternative,
+    Outcome,
+    Sampling,
+    StopReason,
+    Token,
+)
 
 NAN = math.nan
 STOPS = {
@@ -17,37 +26,35 @@ STOPS = {
     "tool_calls": StopReason.EOS,
     "length": StopReason.LENGTH,
     "limit": StopReason.LENGTH,
+    "word": StopReason.STOP_STRING,
 }  # of servers
 MOST_ALTERNATIVES = 5  # of a token that are kept
 LEFT_OUT = 1e-3  # probability of all unlisted tokens, at most, where an entropy is known
 
 
-class ServedToken(NamedTuple):
-    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 − z2;
-    ``top``: its likeliest tokens, with ``rank`` and ``entropy`` where these follow from them."""
-
-    id: int = UNKNOWN
-    piece: str = ""
-    logprob: float = NAN
-    gap: float = NAN
-    top: tuple[Alternative, ...] = ()
-    rank: int = UNKNOWN
-    entropy: float = NAN
+# by type of a field, the value of a token of which nothing is known
+_EMPTY: dict[Any, Any] = {float: NAN, int: UNKNOWN, str: "", Outcome: Outcome.BONUS}
+_UNREPORTED = Token(**{name: _EMPTY.get(each.kind, ()) for name, each in TOKEN_FIELDS.items()})
 
 
-def tokens_of(answer: Answer, sampling: Sampling) -> list[ServedToken]:
+def token_of(id_: int = UNKNOWN, piece: str = "") -> Token:
+    """Return a token of which nothing else is known."""
+    return replace(_UNREPORTED, id=id_, piece=piece)
+
+
+def tokens_of(answer: Answer, sampling: Sampling) -> list[Token]:
     """Ids and pieces, as far as the server reports both for every token; else one of the two, the
     parts of a stream where there are as many, or none."""
     names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
     ids = [name if isinstance(name, int) else UNKNOWN for name in names]
     if not answer.logprobs:
-        return [ServedToken(id_) for id_ in ids] or _of_parts(answer, sampling)
+        return [token_of(id_) for id_ in ids] or _of_parts(answer, sampling)
     return [
         _served_token(id_, each, sampling) for id_, each in zip(ids, answer.logprobs, strict=True)
     ]
 
 
-def _of_parts(answer: Answer, sampling: Sampling) -> list[ServedToken]:
+def _of_parts(answer: Answer, sampling: Sampling) -> list[Token]:
     """Take each part of a stream as a token, where that makes as many as the server counted: with
     the end of the turn, of which llama.cpp sends nothing."""
     count = count_of(answer.usage.get("completion_tokens"))
@@ -55,21 +62,21 @@ def _of_parts(answer: Answer, sampling: Sampling) -> list[ServedToken]:
     if not answer.parts or len(answer.parts) + ends != count:
         return []
     tokens = [of_part(part, sampling) for part in answer.parts]
-    return [*tokens, *[ServedToken()] * ends]
+    return [*tokens, *[token_of()] * ends]
 
 
-def of_part(part: Part, sampling: Sampling) -> ServedToken:
+def of_part(part: Part, sampling: Sampling) -> Token:
     """Return what an event of a stream adds as one token, with its numbers where it reports one."""
     if len(part.positions) != 1:
-        return ServedToken(piece=part.text)
+        return token_of(piece=part.text)
     key = part.positions[0].key
     token = _served_token(key if isinstance(key, int) else UNKNOWN, part.positions[0], sampling)
-    return token._replace(piece=part.text)
+    return replace(token, piece=part.text)
 
 
-def _served_token(id_: int, position: Position, sampling: Sampling) -> ServedToken:
-    """Probabilities of the raw logits are those of the run at temperatures 0 and 1 without
-    warpers."""
+def _served_token(id_: int, position: Position, sampling: Sampling) -> Token:
+    """Return a token with its numbers. Probabilities of the raw logits are those of the run at
+    temperatures 0 and 1 without warpers."""
     top = position.top
     gap = top[0].logprob - top[1].logprob if top[1:] else NAN
     as_sampled = sampling == Sampling(sampling.temperature) and sampling.temperature in (0, 1)
@@ -79,10 +86,14 @@ def _served_token(id_: int, position: Position, sampling: Sampling) -> ServedTok
         if as_sampled and (p := math.exp(each.logprob))
     ]
     same = [number for number, each in enumerate(top, 1) if each[::3] == position[::3]]
-    return ServedToken(
-        *(id_, position.token, position.logprob, gap, tuple(alternatives[:MOST_ALTERNATIVES])),
-        same[0] if same else UNKNOWN,
-        _entropy([each.p for each in alternatives]),
+    return replace(
+        token_of(id_, position.token),
+        logprob=position.logprob,
+        gap=gap,
+        edge=gap if sampling.temperature == 0 else NAN,
+        top=tuple(alternatives[:MOST_ALTERNATIVES]),
+        rank=same[0] if same else UNKNOWN,
+        entropy=_entropy([each.p for each in alternatives]),
     )
 
 
@@ -95,7 +106,7 @@ def _entropy(listed: Sequence[float]) -> float:
     return -math.fsum(p * math.log(p) for p in (*listed, rest) if p)
 
 
-def through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
+def through_stop(tokens: Sequence[Token], stops: Sequence[str]) -> int:
     """Return the number of tokens up to the one that completes a stop string; 0 where none does."""
     read = accumulate(token.piece for token in tokens)
     return next(

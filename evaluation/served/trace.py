@@ -11,10 +11,9 @@ from typing import Any
 
 from evaluation.served.answer import Answer, Part
 from evaluation.served.counts import counts_of, with_counts
-from evaluation.served.tokens import STOPS, ServedToken, count_of, of_part, through_stop, tokens_of
+from evaluation.served.tokens import STOPS, count_of, of_part, through_stop, token_of, tokens_of
 from mars_core.telemetry import UNREPORTED, summarise
 from mars_core.types import (
-    TOKEN_FIELDS,
     UNKNOWN,
     DraftNode,
     Outcome,
@@ -28,11 +27,6 @@ from mars_core.types import (
 
 NAN = math.nan
 MAX_DRAFT = 1024  # tokens per step
-
-
-# by type of a field, the value of a token of which nothing is known
-_EMPTY: dict[Any, Any] = {float: NAN, int: UNKNOWN, str: "", Outcome: Outcome.BONUS}
-_UNREPORTED = Token(**{name: _EMPTY.get(each.kind, ()) for name, each in TOKEN_FIELDS.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,7 @@ def served_trace(
     config: RunConfig,
     *,
     text: str,
-    tokens: Sequence[ServedToken],
+    tokens: Sequence[Token],
     stop_reason: StopReason,
     new_tokens: int = UNKNOWN,
     prompt_ids: Sequence[int] = (),
@@ -82,7 +76,7 @@ def served_trace(
     tokens have outcome accepted and the counts of both are −1, unless the rule is strict.
     """
     new_tokens = len(tokens) if tokens else new_tokens
-    all_tokens = tokens or ([ServedToken(piece=text)] if text else [])
+    all_tokens = tokens or ([token_of(piece=text)] if text else [])
     known = steps is not None and sum(step.emitted for step in steps) == len(tokens)
     one_step = [ServedStep(UNKNOWN, UNKNOWN, len(all_tokens))] if all_tokens else []
     reported = list(steps or ()) if known else one_step
@@ -116,8 +110,10 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     reason, ended = STOPS.get(answer.finish_reason), answer.finish_reason[:40]
     error = "" if reason else f"The server ended the answer with finish reason {ended!r}."
     new_tokens = count_of(answer.usage.get("completion_tokens"))
-    through = through_stop(tokens, config.prompt.stop) if reason is StopReason.EOS else 0
-    if through or isinstance(answer.extra.get("stop_reason"), str):
+    stopped = answer.extra.get("stop_reason")
+    stops = [*config.prompt.stop, *([stopped] if isinstance(stopped, str) else [])]
+    through = through_stop(tokens, stops) if reason is StopReason.EOS else 0
+    if through or isinstance(stopped, str):
         tokens, reason = tokens[:through], StopReason.STOP_STRING
         new_tokens = UNKNOWN if answer.token_ids else new_tokens
     trace = served_trace(
@@ -144,7 +140,7 @@ def part_step(config: RunConfig, part: Part, index: int, start: int) -> Step:
     """Return what an event of a stream adds at a position of the text, as a step of which nothing
     else is known yet."""
     token = of_part(part, config.sampling)
-    row = _token(_UNKNOWN_STEP, 0, token, Outcome.BONUS, greedy=config.sampling.temperature == 0)
+    row = _placed(_UNKNOWN_STEP, 0, token, Outcome.BONUS, greedy=config.sampling.temperature == 0)
     end = start + len(part.text)
     row = replace(row, step=index, position=index, start=start, end=end)
     return Step(index, UNKNOWN, UNKNOWN, NAN, NAN, part.at_s, (), (row,))
@@ -177,7 +173,7 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
 
 
 def _steps(
-    config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[ServedToken], text: str
+    config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[Token], text: str
 ) -> Iterator[Step]:
     """Yield steps; a piece that is not the continuation of the text has no characters; the last
     token has the rest of the text."""
@@ -191,10 +187,10 @@ def _steps(
             end += len(token.piece) if text.startswith(token.piece, end) else 0
             end = len(text) if position + 1 == len(tokens) else end
             if offset == step.kept < len(step.ids):
-                refused = ServedToken(step.ids[offset])
-                row = _token(step, offset, refused, Outcome.REJECTED, greedy=greedy)
+                refused = token_of(step.ids[offset])
+                row = _placed(step, offset, refused, Outcome.REJECTED, greedy=greedy)
                 rows.append(replace(row, position=position, step=index, start=start, end=start))
-            row = _token(step, offset, token, _outcome(step, offset), greedy=greedy)
+            row = _placed(step, offset, token, _outcome(step, offset), greedy=greedy)
             rows.append(replace(row, position=position, step=index, start=start, end=end))
             position += 1
         accepted = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
@@ -217,34 +213,31 @@ def _nodes(step: ServedStep, accepted: Sequence[Token]) -> Iterator[DraftNode]:
         yield DraftNode(id_, known.piece if known else "", offset, offset + 1, NAN, NAN, outcome)
 
 
-def _token(
-    step: ServedStep, offset: int, token: ServedToken, outcome: Outcome, *, greedy: bool
+def _placed(
+    step: ServedStep, offset: int, token: Token, outcome: Outcome, *, greedy: bool
 ) -> Token:
-    """``offset``: as in ``_outcome``; the logits of the step are those after which the token was
-    drafted or drawn."""
-    judged = 0 <= offset < len(step.z1)
-    z1, z2 = (step.z1[offset], step.z2[offset]) if judged else (NAN, NAN)
-    id1, id2 = (step.id1[offset], step.id2[offset]) if judged else (UNKNOWN, UNKNOWN)
-    gap = z1 - z2 if judged else token.gap
+    """Return a token with its place in a step. ``offset``: as in ``_outcome``; the logits of the
+    step are those after which the token was drafted or drawn."""
     drafted = 0 <= offset < step.kept or outcome is Outcome.REJECTED
-    return replace(
-        _UNREPORTED,
+    placed = replace(
+        token,
         draft_position=max(offset, 0) + 1,
         node=offset + 1 if drafted else 0,
         parent=max(offset, 0),
         outcome=outcome,
-        id=token.id,
-        piece=token.piece,
+    )
+    if not 0 <= offset < len(step.z1):
+        return placed
+    z1, z2, id1, id2 = step.z1[offset], step.z2[offset], step.id1[offset], step.id2[offset]
+    return replace(
+        placed,
         z1=z1,
         z2=z2,
         id1=id1,
         id2=id2,
         r=z2 / z1 if z1 > 0 else NAN,
-        gap=gap,
+        gap=z1 - z2,
         own=id1 if greedy else UNKNOWN,
-        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else token.rank,
-        edge=gap if greedy else NAN,
-        logprob=token.logprob,
-        entropy=token.entropy,
-        top=token.top,
+        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN),
+        edge=z1 - z2 if greedy else NAN,
     )

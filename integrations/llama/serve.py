@@ -1,5 +1,5 @@
-"""A llama.cpp server on this machine: ``python serve.py MODEL.gguf KIND [THREADS]``, in an
-environment with xllamacpp; prints its URL.
+"""A llama.cpp server on this machine: ``python serve.py MODEL.gguf KIND [THREADS [CONTEXT]]``, in an
+environment with xllamacpp; prints its URL. CONTEXT: tokens of each of its four slots.
 
 KIND: ``none``, without speculative decoding; ``ngram``, drafts from the text before; ``draft``, the
 model itself as draft model; ``synthetic``, the same accepted by chance and not by verification
@@ -10,13 +10,14 @@ import sys
 
 import xllamacpp
 
-model, kind, threads = [*sys.argv[1:], "1"][:3]
+model, kind, *more = sys.argv[1:]
+threads, context = (*map(int, more), *(1, 1024)[len(more) :])
 settings = xllamacpp.CommonParams()
 settings.model.path = settings.speculative.draft.mparams.path = model
 settings.model_alias = {"smollm2"}
 settings.hostnames, settings.port = ["127.0.0.1"], 0
-settings.n_parallel, settings.n_ctx = 4, 4 * 1024
-settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = int(threads)
+settings.n_parallel, settings.n_ctx = 4, 4 * context
+settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
 settings.endpoint_metrics, settings.ui, settings.verbosity = True, False, 0
 kinds = xllamacpp.common_speculative_type
 if kind == "ngram":

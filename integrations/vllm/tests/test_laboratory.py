@@ -13,7 +13,10 @@ from mars_playground.__main__ import main
 from storage import RunStore
 
 pytestmark = pytest.mark.vllm
-STUDY = "--suite demo_arithmetic --limit 8 --max-new-tokens 32 --rules strict,mars --theta 0.5"
+STUDY = (
+    "--suite demo_arithmetic --limit 8 --max-new-tokens 32 --rules strict,mars --theta 0.5 "
+    "--scope position>=2"
+)
 
 
 def test_a_study_over_the_server_is_the_study_in_this_process(

@@ -105,7 +105,7 @@ def test_a_server_streams_beside_the_lanes_of_this_page_and_is_saved_with_them(
 def test_passes_without_tokens_have_no_tau_and_no_speed() -> None:
     """A server may count the passes of an answer of which nobody says how many tokens it has."""
     counted = {"metrics": {"speculative_decoding": SPECULATIVE}}
-    answer = Answer("1", "abc", "stop", None, None, None, {}, 0.1, 0.2, counted)
+    answer = Answer("abc", "stop", extra=counted, wall_s=0.2)
     trace = answer_trace(CONFIG, answer)
     counts = counts_of(trace)
     assert (counts.tokens, counts.steps) == (UNKNOWN, 3) and math.isnan(trace.summary.tau)

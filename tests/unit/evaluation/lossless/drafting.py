@@ -97,7 +97,7 @@ class Drafting:
             next(each for each in _positions(ids[:end][-3:]) if each.key == id_)
             for end, id_ in enumerate(new, len(prompt))
         )
-        return Answer("", "", "length", new, None, positions, {}, 0.0, 0.0, {})
+        return Answer("", "length", new, logprobs=positions)
 
     def _step(self, source: np.random.Generator, ids: tuple[int, ...]) -> tuple[int, ...]:
         drafted: list[int] = []

@@ -74,7 +74,7 @@ class StandIn:
         usage = {"completion_tokens": len(ids), "prompt_tokens": len(prompt)}
         reported = (ids if self._ids else None, positions if self._logprobs else None)
         text = str(self._pair.tokenizer.decode([*ids], skip_special_tokens=True))
-        return Answer("", text, "length", reported[0], None, reported[1], usage, 0.0, 0.0, {})
+        return Answer(text, "length", reported[0], None, reported[1], usage)
 
     @torch.inference_mode()
     def _decoded(

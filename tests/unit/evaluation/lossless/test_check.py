@@ -239,9 +239,8 @@ def answer(text: str, *, ids: Sequence[int] | None = None, gaps: Sequence[float]
         Position(name, -1.0, top, name.encode())
         for name, top in zip(text, rows or [()] * len(text), strict=True)
     ]
-    return Answer(
-        "", text, "length", tuple(ids) if ids else None, None, tuple(positions), {}, 0.0, 0.0, {}
-    )
+    named = tuple(ids) if ids else None
+    return Answer(text, "length", named, logprobs=tuple(positions))
 
 
 class Judge:
@@ -255,7 +254,7 @@ class Judge:
         top = tuple(
             Position(name, value, key=name.encode()) for name, value in self.logprobs.items()
         )
-        return Answer("", "?", "length", None, None, (top[0]._replace(top=top),), {}, 0.0, 0.0, {})
+        return Answer("?", "length", logprobs=(top[0]._replace(top=top),))
 
 
 def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> None:

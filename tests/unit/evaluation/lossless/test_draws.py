@@ -88,9 +88,7 @@ class Server:
             positions.append(Position(word, math.log(p.get(word, 1e-9)), top, named))
             text += word
         reported = tuple(positions) if self.top else None
-        return Answer(
-            "", text.removeprefix(begun), "length", None, None, reported, {}, 0.0, 0.0, {}
-        )
+        return Answer(text.removeprefix(begun), "length", logprobs=reported)
 
 
 def verdicts(

@@ -62,6 +62,8 @@ def test_an_honest_server_passes_with_its_power(reference: Reference) -> None:
         LosslessVerdict.NOT_TESTED,
     ]
     assert "0 of 3 answers of up to 64 tokens differ" in findings[ZERO].reason
+    times = "None is wrong in 3 rounds with up to 4 requests in flight, the last after "
+    assert times in findings[ZERO].reason
     assert "With probability 0.9 a runner-up kept at" in findings[ZERO].power
     unseen = "Another quantisation that moves gaps by less than 0.4 nats is not told from other"
     assert unseen in findings[ZERO].power

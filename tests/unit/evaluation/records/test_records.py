@@ -24,6 +24,19 @@ from tests.unit.evaluation.records.examples import (
     only,
 )
 
+STOPPED = {
+    "choices": [
+        {
+            "text": "a",
+            "finish_reason": "stop",
+            "stop_reason": "##",
+            "logprobs": {
+                "content": [{"token": each, "logprob": -1.0} for each in ("a", "##", "b")]
+            },
+        }
+    ]
+}
+
 
 def test_a_line_of_the_plugin_has_steps_margins_and_relaxed_tokens(
     file: Callable[[Any], Path],
@@ -150,6 +163,23 @@ def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], P
     assert "acceptance by position" in comment and trace.stop_reason is StopReason.LENGTH
 
 
+@pytest.mark.parametrize(
+    ("row", "stop", "new_tokens"),
+    [
+        (LLAMA | {"stop_type": "word"}, StopReason.STOP_STRING, 11),
+        (SGLANG | {"meta_info": {"finish_reason": {"type": "abort"}}}, StopReason.ERROR, 7),
+        (STOPPED, StopReason.STOP_STRING, 2),
+    ],
+)
+def test_an_imported_answer_ends_as_one_that_was_asked_for(
+    file: Callable[[Any], Path], row: dict[str, Any], stop: StopReason, new_tokens: int
+) -> None:
+    """Tokens past a stop string are no part of it, and another end than a server has is its error."""
+    trace, _ = only(file(row))
+    assert trace.stop_reason is stop and trace.summary.new_tokens == new_tokens
+    assert bool(trace.error) is (trace.status is Status.FAILED) is (stop is StopReason.ERROR)
+
+
 @pytest.mark.parametrize(("drafted", "accepted", "passes"), [(3, 1, 1), (4, 4, 1), (0, 0, 1)])
 def test_a_text_that_ends_within_an_accepted_draft_took_one_pass(
     file: Callable[[Any], Path], drafted: int, accepted: int, passes: int
@@ -167,14 +197,17 @@ def test_a_text_that_ends_within_an_accepted_draft_took_one_pass(
         (
             {
                 "timings": {"prompt_n": 1, "cache_n": 6},
-                "choices": [{"text": "a"}],
+                "choices": [{"text": "a", "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 7},
             },
             "a",
             7,
         ),
         (
-            {"timings": {"prompt_n": 1, "cache_n": 6}, "choices": [{"message": {"content": None}}]},
+            {
+                "timings": {"prompt_n": 1, "cache_n": 6},
+                "choices": [{"message": {"content": None}, "finish_reason": "stop"}],
+            },
             "",
             7,
         ),
@@ -190,7 +223,14 @@ def test_a_text_that_ends_within_an_accepted_draft_took_one_pass(
             "so b",
             UNKNOWN,
         ),
-        ({"timings": {}, "choices": [{"message": {"reasoning": "so "}}]}, "so ", UNKNOWN),
+        (
+            {
+                "timings": {},
+                "choices": [{"message": {"reasoning": "so "}, "finish_reason": "stop"}],
+            },
+            "so ",
+            UNKNOWN,
+        ),
     ],
 )
 def test_reasoning_is_text_and_cached_tokens_are_of_the_prompt(

@@ -169,6 +169,7 @@ STEP = LINE["steps"][1]
             "it has no field 'rule'",
         ),
         (VLLM | {"usage": {"completion_tokens": -1}}, "'-1' is not a whole number"),
+        ({"choices": [{"text": "a"}]}, "the server ended its answer without a finish reason"),
         ("[" * 100_000, "cannot be read"),
         ("up 1\n", "line 1, cannot be read"),
         ("", "it has no record"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from display.blocks import Paragraph, ReportTable
+from display.render import escaped
 from evaluation.plan.lane import Lane
 from evaluation.report.document.loads import best_blocks, load_pictures
 from evaluation.report.rows import LoadRow
@@ -72,7 +73,8 @@ def test_the_best_k_of_each_load_is_a_setting_of_vllm() -> None:
     assert isinstance(sentence, Paragraph)
     _, _, written = sentence.text.partition(" For vLLM: ")
     sizes = {"1-7": 5, "8-15": 2, "16-16": 0}
-    assert json.loads(written) == {"num_speculative_tokens_per_batch_size": sizes}
+    for each in (written, escaped(written)):  # Markdown too has it to be copied
+        assert json.loads(each) == {"num_speculative_tokens_per_batch_size": sizes}
     for fewer in ([*rows[:-2], row(16, 0, 1)], [row(load, 5, 0.9) for load in gains]):
         sentence, _ = best_blocks(fewer)
         assert isinstance(sentence, Paragraph) and "vLLM" not in sentence.text

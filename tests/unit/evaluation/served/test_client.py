@@ -14,7 +14,7 @@ from evaluation.served.answer import Answer
 from evaluation.served.client import Client
 from evaluation.served.request import request_of
 from evaluation.served.server import Server, ServerError
-from evaluation.served.tokens import ServedToken
+from evaluation.served.tokens import token_of
 from evaluation.served.trace import ServedStep, answer_trace, served_trace, vllm_steps
 from evaluation.study.result import result_of
 from evaluation.suites.read import read_suite
@@ -27,6 +27,7 @@ from mars_core.types import (
     RunConfig,
     Sampling,
     StopReason,
+    Token,
     Trace,
 )
 from storage import RunStore
@@ -149,7 +150,7 @@ def answered(serving: Serving, rule: RuleConfig, **settings: Any) -> tuple[Trace
     return answer_trace(replace(CONFIG, rule=rule), answer), runs[0]
 
 
-def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
+def of(text: str, *tokens: Token, **changed: Any) -> Trace:
     return served_trace(CONFIG, text=text, tokens=tokens, stop_reason=StopReason.EOS, **changed)
 
 
@@ -213,14 +214,14 @@ def test_steps_of_vllm_explain_every_token_or_are_unknown(
 
 def test_pieces_that_are_not_the_text_leave_it_unsplit() -> None:
     pieces = ("a", "bytes:\\xc3", "bytes:\\xa9", "!")
-    trace = of("aé!", *(ServedToken(number, piece) for number, piece in enumerate(pieces, start=1)))
+    trace = of("aé!", *(token_of(number, piece) for number, piece in enumerate(pieces, start=1)))
     assert [(token.start, token.end) for token in trace.tokens] == [(0, 1), (1, 1), (1, 1), (1, 3)]
 
 
 @pytest.mark.parametrize("count", [-5, math.inf, "many", True, 2**31, 10**23])
 def test_a_count_that_no_database_holds_is_unknown(count: Any, store: RunStore) -> None:
     usage = {"completion_tokens": count, "prompt_tokens": count}
-    trace = answer_trace(CONFIG, Answer("1", "a", "stop", None, None, None, usage, 0.1, 0.2, {}))
+    trace = answer_trace(CONFIG, Answer("a", "stop", usage=usage))
     comparison_id = store.new_comparison(CONFIG.prompt)
     saved = store.traces([store.save_run(comparison_id, trace, lane=0, order=0)])
     for each in (trace, *saved.values()):

@@ -178,6 +178,26 @@ def test_what_the_server_counted_meanwhile_is_of_the_answer_where_it_wrote_nothi
     assert unknown.text == counted.text and "counts" not in unknown.config.environment
 
 
+LLAMA = "llamacpp:spec_decode_num_drafts_total 0\n"
+
+
+@pytest.mark.parametrize(("metrics", "steps"), [(LLAMA, 2), ("", UNKNOWN)])
+def test_an_answer_of_llama_cpp_without_drafts_took_a_pass_a_token_where_drafts_are_counted(
+    metrics: str, steps: int, url: str
+) -> None:
+    """It leaves its counts out of such an answer, as versions do that count none."""
+    end = {**chunk("", finish="length"), "timings": {"predicted_n": 3}}
+    usage = {"choices": [], "usage": {"completion_tokens": 3}}
+    with stream_events(*map(chunk, "abc"), end, usage, metrics=metrics) as server:
+        summary = run_of(asked(server.url, server_model="m")).summary
+        assert summary.steps == steps and math.isnan(summary.tau) is (steps == UNKNOWN)
+        study = f"--server {server.url} --baseline {server.url} --prompt a --max-new-tokens 3"
+        assert main(f"eval run {study} --db {url} --quiet".split()) == 0
+    with RunStore(url) as store:
+        results = store.results(store.studies()[0].id)
+    assert [one.data["steps"] for one in results] == [steps if steps > 0 else "nan"] * 2
+
+
 def test_a_text_of_other_tokens_differs_where_its_characters_do() -> None:
     (strict, _) = mars.compare(PROMPT, rules=["none"], pair="bundled", max_new_tokens=24).traces
     middle = strict.tokens[9].start

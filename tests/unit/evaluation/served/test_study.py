@@ -98,6 +98,15 @@ def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_pa
     assert outcomes(actual) == outcomes(wanted)
 
 
+def test_a_scope_is_asked_of_the_plugin_by_its_name(serving: Serving, url: str) -> None:
+    _, results = run(url, f"{ITEMS} --limit 1 {RULES} --scope position>=4 --server {serving.url}")
+    assert {one.data["status"] for one in results} == {"completed"}
+    asked = [body["vllm_xargs"] for body in serving.requests]
+    scopes = {each["mars_rule"]: each.get("mars_scope") for each in asked}
+    assert scopes == {"strict": None, "mars": "position>=4"}
+    assert not any("mars_where" in each for each in asked)
+
+
 def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
     serving: Serving,
     url: str,
@@ -191,6 +200,7 @@ def test_two_servers_are_compared_without_the_plugin(
         ({}, "--rules none,strict", "The rule none cannot be requested from a server"),
         ({}, "--drafter ngram", "--drafter cannot be used with --server"),
         ({}, "--ban a", "--logit-bias cannot be used with --server"),
+        ({}, "--protect none", "--protect cannot be used with --server"),
         ({}, "--ray", "use --concurrency"),
         ({}, "--concurrency 0", "concurrency is 0; it must be 1 to 1,024"),
         ({}, "--concurrency 1,2", "The number of seeds is 1; it must be a multiple of 2"),
