@@ -31,7 +31,6 @@ from evaluation.study.events import (
     TaskEnded,
 )
 from evaluation.study.result import (
-    LaneResult,
     answer,
     refused,
     relative_of,
@@ -71,7 +70,6 @@ class Runner:
     filled: bool = False
     _warm: set[tuple[int, int]] = field(default_factory=set, init=False)  # lanes, with the slots
     _ran: dict[int, dict[int, tuple[Trace, ...]]] = field(default_factory=dict, init=False)
-    _known: dict[int, dict[int, Mapping[str, object]]] = field(default_factory=dict, init=False)
 
     @property
     def chunk(self) -> int:
@@ -84,7 +82,6 @@ class Runner:
             task: {lane: traces for lane, traces in stored.items() if traces}
             for task, stored in tasks.items()
         }
-        self._known = {task: {} for task in tasks}
         left = {task: len(self.plan.lanes) - len(stored) for task, stored in tasks.items()}
         for task in tasks:
             if not left[task]:
@@ -162,7 +159,7 @@ class Runner:
             except StopIteration as end:
                 yield self._ended(lane, end.value)
             except ValueError as error:  # the settings are invalid for this prompt
-                yield self._refused(lane, error)
+                yield _refused(lane, error)
 
     def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[RunnerEvent, None, None]:
         assert self.session is not None
@@ -171,7 +168,7 @@ class Runner:
             try:
                 turns = self._conversation(lane)
             except ValueError as reason:  # nothing to imitate
-                yield self._refused(lane, reason)
+                yield _refused(lane, reason)
                 continue
             if turns is None:
                 yield self._as_strict(lane)
@@ -181,7 +178,7 @@ class Runner:
         with closing(converse_together(self.session, talks, slots, filled=filled)) as ends:
             for talk, end in ends:
                 if isinstance(end, ValueError):
-                    yield self._refused(talk.of, end)
+                    yield _refused(talk.of, end)
                 else:
                     yield self._ended(talk.of, end, talk.seconds)
 
@@ -222,7 +219,7 @@ class Runner:
         result = result_of(traces, scored, batch_s)
         if plan.lanes[lane.lane].scale < 1:  # its runs know the lower temperature alone
             result = without_shifts(result)
-        return self._lane_ended(lane, traces, result)
+        return LaneEnded(*lane, traces, result)
 
     def _as_strict(self, lane: _Lane) -> LaneEnded:
         """Return the result of a placebo that relaxes nothing: that of its baseline, whose runs are
@@ -230,44 +227,33 @@ class Runner:
         baseline = self.plan.baseline(lane.lane)
         traces = None if baseline is None else self._completed(lane.task).get(baseline)
         if not traces:
-            return self._refused(lane, ValueError("Strict has no completed run here."))
+            return _refused(lane, ValueError("Strict has no completed run here."))
         ended = self._ended(lane, tuple(map(without_times, traces)))
         eligible = sum(float(rule.parameters["of"]) for rule in self._rules(lane))
         result = replace(ended.result, due=0.0, eligible=eligible, batch=1)
         return ended._replace(traces=(), result=result)
-
-    def _refused(self, lane: _Lane, error: ValueError) -> LaneEnded:
-        return self._lane_ended(lane, (), refused(error))
-
-    def _lane_ended(self, lane: _Lane, traces: tuple[Trace, ...], result: LaneResult) -> LaneEnded:
-        relatives = self._relatives(lane.task, last=False)
-        self._known[lane.task] |= relatives
-        return LaneEnded(*lane, traces, result, relatives)
-
-    def _task_ended(self, task: int) -> TaskEnded:
-        relatives = self._known[task] | self._relatives(task, last=True)
-        del self._ran[task], self._known[task]
-        return TaskEnded(task, relatives)
 
     def _completed(self, task: int) -> dict[int, tuple[Trace, ...]]:
         """Return the completed lanes of a task."""
         ran = self._ran[task].items()
         return {lane: each for lane, each in ran if each[-1].status is Status.COMPLETED}
 
-    def _relatives(self, task: int, *, last: bool) -> dict[int, Mapping[str, object]]:
-        """Relative results of every completed lane that has none yet and a completed baseline.
-        Unless ``last``, the lane without drafts must be completed too."""
+    def _task_ended(self, task: int) -> TaskEnded:
+        """Return it with the relative results of all completed lanes whose baseline is completed."""
         completed = self._completed(task)
+        del self._ran[task]
         none = None if self.plan.none is None else completed.get(self.plan.none)
-        if self.plan.none is not None and none is None and not last:
-            return {}
         relatives = dict[int, Mapping[str, object]]()
-        for lane in completed.keys() - self._known[task].keys():
+        for lane, traces in completed.items():
             baseline = self.plan.baseline(lane)
-            beside = completed[lane] if baseline is None else completed.get(baseline)
+            beside = traces if baseline is None else completed.get(baseline)
             if beside is not None:
-                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
-        return relatives
+                relatives[lane] = relative_of(traces, beside, none).as_dict()
+        return TaskEnded(task, relatives)
+
+
+def _refused(lane: _Lane, error: ValueError) -> LaneEnded:
+    return LaneEnded(*lane, (), refused(error))
 
 
 def chunk_of(plan: Plan, batch: int) -> int:
