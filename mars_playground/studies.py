@@ -252,9 +252,9 @@ def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> 
 
 def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
     """Exit status 1 where a continuation failed."""
-    from tqdm import tqdm
+    from evaluation.progress import progress_bar
 
-    with tqdm(unit=" runs", disable=quiet) as bar:
+    with progress_bar(0, "runs", disable=quiet) as bar:
         for progress in tokens:
             bar.total, bar.n = progress.runs, progress.done
             bar.refresh()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,9 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
-from evaluation.progress import LOG_S
+from evaluation.progress import progress_bar
 from evaluation.served.answer import Answer, TokenKey
 from evaluation.served.client import Client, Prompt
 from evaluation.served.server import ServerDown, ServerError
@@ -109,11 +106,13 @@ def at_once(
 ) -> list[_Result]:
     """Return the results in order, ``requests`` at a time; standard error says how far it is,
     unless the title is empty."""
-    interval = 0.1 if sys.stderr.isatty() else LOG_S
-    with ThreadPoolExecutor(requests) as pool:
-        results = pool.map(function, items)
-        shown = {"mininterval": interval, "unit": " answers", "disable": not title}
-        return list(tqdm(results, title, len(items), **shown))
+    bar = progress_bar(len(items), "answers", desc=title, disable=not title)
+    results = list[_Result]()
+    with bar, ThreadPoolExecutor(requests) as pool:
+        for result in pool.map(function, items):
+            results.append(result)
+            bar.update()
+    return results
 
 
 def extended(prompt: Prompt, answer: Answer, names: Sequence[TokenKey]) -> Prompt | None:
