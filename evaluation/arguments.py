@@ -235,17 +235,6 @@ _COMMANDS: dict[str, tuple[str, OptionTable]] = {
             "--folder": _text("write HTML, Markdown and CSV into a folder", "FOLDER"),
         },
     ),
-    "plan": (
-        "predict the throughput of other batches and K from what a study measured",
-        _STUDY
-        | {
-            "--batch": _text("sizes (default %(default)s)", default="1,2,4,8,16,32,64"),
-            "--k": _text("drafted tokens (default %(default)s)", default="1,2,3,5,8"),
-            "--markdown": _text(
-                "write Markdown, with its figures in an HTML file beside it", "FILE"
-            ),
-        },
-    ),
     "export": (
         "write answers in the format of Spec-Bench, as JSON lines",
         _STUDY | {"--folder": {"metavar": "FOLDER", "required": True}},

@@ -1,4 +1,4 @@
-"""``mars eval run | match | resume | list | report | plan | export | judge | follow | delete``, ``mars
+"""``mars eval run | match | resume | list | report | export | judge | follow | delete``, ``mars
 advise`` and ``mars check``.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where

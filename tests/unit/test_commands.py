@@ -81,7 +81,6 @@ RUN = {
     "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
     "mars eval run --pair smollm2-135m --suite instructions --limit 20 --lengths 512,1024,2048 --rules none,strict,mars "
     "--no-placebos": f"--pair bundled {SMALL} --lengths 80,160",
-    "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
     "mars publish site --tag best": "",
     "mars eval run --pair bundled --suite demo_arithmetic --rules strict,mars --theta 0.9,0.97 --batch 16 "
