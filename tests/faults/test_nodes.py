@@ -1,8 +1,12 @@
 """A study on two nodes of a Ray cluster, one of which is killed: nothing is lost, nothing is there
-twice, and the texts are those of this process."""
+twice, and the texts are those of this process. And one whose tasks end their processes."""
 
 from __future__ import annotations
 
+import os
+from argparse import Namespace
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,6 +18,7 @@ import pytest
 from evaluation.item import Item, Suite
 from evaluation.plan.lane import with_placebos
 from evaluation.plan.models import Models
+from evaluation.study.cluster import Cluster, Process
 from evaluation.study.events import LaneEnded
 from evaluation.study.worker import Work, WorkerEvent
 from mars_core.models import ModelPool
@@ -34,6 +39,21 @@ from tests.unit.evaluation.study.working import (
 TASKS = 18
 
 
+class Fragile(Process):
+    """It loads no models, and ends with every task."""
+
+    def open(self, *_: Any) -> Iterator[None]:
+        yield from ()
+
+    def run(self, *_: Any) -> Iterator[Any]:
+        os._exit(1)
+        yield
+
+
+def session_in(folder: Path) -> Session:
+    return Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(folder)))
+
+
 def raylet_of(node: Any) -> int:
     """Return the process that starts a node's workers."""
     return int(node.all_processes["raylet"][0].process.pid)
@@ -51,7 +71,7 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(
 ) -> None:
     from ray.cluster_utils import Cluster as Nodes
 
-    session = Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(tmp_path)))
+    session = session_in(tmp_path)
     suite = Suite("numbers", tuple(Item(str(n), (f"{n}",)) for n in range(TASKS)))
     lanes = with_placebos((STRICT, MARS), 1)
     models = replace(Models.of(session.pair), key="own")  # read from their folders
@@ -82,4 +102,19 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(
     check_complete(store, study, plan)
     assert len({result.worker for result in store.results(study)}) == 2
     assert texts(store, study) == texts(store, run_study(store, plan, session))
+    store.close()
+
+
+def test_a_task_that_ends_its_process_every_time_ends_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, store = session_in(tmp_path), RunStore(f"sqlite:///{tmp_path}/runs.db")
+    plan = small_plan(session)
+    monkeypatch.setattr("evaluation.study.cluster.Process", Fragile)
+    options = Namespace(ray="local", device="cpu", threads=1)
+    with (
+        Cluster(options, plan, session.pair.spec) as cluster,
+        pytest.raises(ChildProcessError, match=r"lost with task \d 3 times: "),
+    ):
+        deque(cluster.events(Work(store, new_study(store, plan))), maxlen=0)
     store.close()

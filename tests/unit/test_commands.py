@@ -144,7 +144,7 @@ NOT_RUN = {  # expressions of full commands, without variables of the environmen
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
     r"mars eval report STUDY --folder F": "writes files; tests/unit/evaluation/study/test_command.py does",
     r"mars eval follow STUDY.*": "decodes for long; tests/unit/evaluation/study/test_follow.py runs it",
-    r"mars eval run … --ray.*": "starts processes, as tests/unit/evaluation/study/test_cluster.py does",
+    r"mars eval run … --ray.*": "starts processes, as tests/faults/test_nodes.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
     r"(\.venv/bin/)?mars fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
     r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
