@@ -348,7 +348,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mars.jsonl").write_text(json.dumps(LINE), encoding="utf-8")
     (tmp_path / "prompts.txt").write_text("Tell me a story.\n", encoding="utf-8")
     monkeypatch.setattr("evaluation.lossless.command.ENOUGH", 1)  # of fewer drafts more is asked
-    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", (999, 1_999))
+    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", 1_999)
     for name in ("rounds.TOKENS", "referred.TOKENS", "sampled.LONG", "referred.LONG"):
         monkeypatch.setattr(f"evaluation.lossless.{name}", 12)
     monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")
