@@ -8,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, cycle, islice
+from typing import TYPE_CHECKING
 
 from evaluation.plan.plan import Plan
 from evaluation.scoring.metrics import scores
-from evaluation.study.batch import Talk, converse_together, without_times
+from evaluation.study.batch import converse_together, without_times
 from evaluation.study.engine import (
-    Conversation,
     LaneEngine,
+    LaneRun,
+    Talk,
     config_of,
-    conversation,
     converse,
     placebos_of,
 )
@@ -46,14 +46,6 @@ if TYPE_CHECKING:
 WARM_UP_TOKENS = 8
 CHUNK = 4  # times as many tasks are run together as are in the batch at once
 MAX_TRACES = 1000  # of these tasks, which are in memory together
-
-
-class _Lane(NamedTuple):
-    """A lane of a task. ``order``: its number among those of the task."""
-
-    task: int
-    lane: int
-    order: int
 
 
 @dataclass(slots=True)
@@ -97,16 +89,16 @@ class Runner:
                         if not left[event.task]:
                             yield self._task_ended(event.task)
 
-    def _lots(self, tasks: Mapping[int, LaneTraces]) -> Iterator[tuple[int, Sequence[_Lane]]]:
+    def _lots(self, tasks: Mapping[int, LaneTraces]) -> Iterator[tuple[int, Sequence[LaneRun]]]:
         """Lanes that run one after the other, or in so many slots of one batch; each task's in
         random order, but placebos after what they imitate."""
-        groups = defaultdict[tuple[bool, int, DrafterConfig | int], list[_Lane]](list)
+        groups = defaultdict[tuple[bool, int, DrafterConfig | int], list[LaneRun]](list)
         alone = self.plan.alone_tasks
         for task, stored in tasks.items():
             order = self.order(len(self.plan.lanes))
             positions = enumerate(sorted(order, key=self._imitates))
             lanes = [
-                _Lane(task, lane, position) for position, lane in positions if lane not in stored
+                LaneRun(task, lane, position) for position, lane in positions if lane not in stored
             ]
             slots = 1 if task in alone else min(self.batch, self.plan.task(task).batch)
             if slots == 1:
@@ -122,7 +114,7 @@ class Runner:
     def _imitates(self, lane: int) -> bool:
         return self.plan.lanes[lane].imitates is not None
 
-    def _warm_up(self, lanes: Sequence[_Lane], slots: int) -> Iterator[None]:
+    def _warm_up(self, lanes: Sequence[LaneRun], slots: int) -> Iterator[None]:
         """Kernels, caches and CUDA graphs exist before timed runs."""
         cold = {
             each.lane: each
@@ -144,45 +136,39 @@ class Runner:
                 for _ in self.session.together(islice(cycle(short), slots), slots):
                     yield None
 
-    def _alone(self, lanes: Iterable[_Lane]) -> Generator[RunnerEvent, None, None]:
+    def _alone(self, lanes: Iterable[LaneRun]) -> Generator[RunnerEvent, None, None]:
         for lane in lanes:
-            tokens = 0
+            talk = self._talk(lane)
+            if isinstance(talk, LaneEnded):
+                yield talk
+                continue
             try:
-                turns = self._conversation(lane)
-                if turns is None:
-                    yield self._as_strict(lane)
-                    continue
-                with closing(converse(self.engine, turns)) as written:
-                    while True:
-                        tokens += next(written)
+                with closing(converse(self.engine, talk)) as written:
+                    for tokens in accumulate(written):
                         yield LaneProgress(lane.task, lane.lane, tokens)
-            except StopIteration as end:
-                yield self._ended(lane, end.value)
             except ValueError as error:  # the settings are invalid for this prompt
                 yield _refused(lane, error)
-
-    def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[RunnerEvent, None, None]:
-        assert self.session is not None
-        talks = list[Talk[_Lane]]()
-        for lane in lanes:
-            try:
-                turns = self._conversation(lane)
-            except ValueError as reason:  # nothing to imitate
-                yield _refused(lane, reason)
-                continue
-            if turns is None:
-                yield self._as_strict(lane)
             else:
-                talks.append(Talk(lane, turns))
+                yield self._ended(lane, tuple(talk.traces))
+
+    def _together(self, lanes: Iterable[LaneRun], slots: int) -> Generator[RunnerEvent, None, None]:
+        assert self.session is not None
+        talks = list[Talk]()
+        for lane in lanes:
+            talk = self._talk(lane)
+            if isinstance(talk, LaneEnded):
+                yield talk
+            else:
+                talks.append(talk)
         filled = self.filled or bool(self.plan.loads)
         with closing(converse_together(self.session, talks, slots, filled=filled)) as ends:
-            for talk, end in ends:
-                if isinstance(end, ValueError):
-                    yield _refused(talk.of, end)
+            for talk, error in ends:
+                if error:
+                    yield _refused(talk.of, error)
                 else:
-                    yield self._ended(talk.of, end, talk.seconds)
+                    yield self._ended(talk.of, tuple(talk.traces), talk.seconds)
 
-    def _rules(self, lane: _Lane) -> tuple[RuleConfig, ...]:
+    def _rules(self, lane: LaneRun) -> tuple[RuleConfig, ...]:
         """Return the rules of the turns of a placebo; empty for other lanes. Raises ValueError
         where there are no runs to imitate."""
         if not self._imitates(lane.lane):
@@ -194,17 +180,21 @@ class Runner:
         plan = self.plan
         return placebos_of(plan, self.session, plan.task(lane.task), lane.lane, traces)
 
-    def _conversation(self, lane: _Lane) -> Conversation | None:
-        """Return the conversation; None for a placebo that relaxes nothing, whose text is the
-        baseline's. Raises ValueError as ``_rules``."""
-        task, rules = self.plan.task(lane.task), self._rules(lane)
-        if rules and not any(rule.parameters["relaxed"] for rule in rules):
-            return None
-        first = config_of(self.plan, self.session, task, lane.lane, rules[0] if rules else None)
-        return conversation(first, self.plan.item(task).turns, rules)
+    def _talk(self, lane: LaneRun) -> Talk | LaneEnded:
+        """Return the conversation of a lane; that of a placebo ends without one where it relaxes
+        nothing, so that its text is the baseline's, or has no runs to imitate."""
+        task = self.plan.task(lane.task)
+        try:
+            rules = self._rules(lane)
+            if rules and not any(rule.parameters["relaxed"] for rule in rules):
+                return self._as_strict(lane)
+            first = config_of(self.plan, self.session, task, lane.lane, rules[0] if rules else None)
+        except ValueError as error:
+            return _refused(lane, error)
+        return Talk(lane, first, self.plan.item(task).turns, rules)
 
     def _ended(
-        self, lane: _Lane, traces: tuple[Trace, ...], batch_s: float = math.nan
+        self, lane: LaneRun, traces: tuple[Trace, ...], batch_s: float = math.nan
     ) -> LaneEnded:
         if not traces or traces[-1].status is Status.CANCELLED:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
@@ -221,7 +211,7 @@ class Runner:
             result = without_shifts(result)
         return LaneEnded(*lane, traces, result)
 
-    def _as_strict(self, lane: _Lane) -> LaneEnded:
+    def _as_strict(self, lane: LaneRun) -> LaneEnded:
         """Return the result of a placebo that relaxes nothing: that of its baseline, whose runs are
         not stored again; it has no times."""
         baseline = self.plan.baseline(lane.lane)
@@ -252,7 +242,7 @@ class Runner:
         return TaskEnded(task, relatives)
 
 
-def _refused(lane: _Lane, error: ValueError) -> LaneEnded:
+def _refused(lane: LaneRun, error: ValueError) -> LaneEnded:
     return LaneEnded(*lane, (), refused(error))
 
 
