@@ -13,6 +13,7 @@ from itertools import count, cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.plan.valid import MAX_BATCH
+from evaluation.study.engine import Talk
 from evaluation.study.result import NAN
 from mars_core.numbers import read_integer
 from mars_core.types import RunConfig, Trace
@@ -20,7 +21,6 @@ from mars_core.types import RunConfig, Trace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from evaluation.study.engine import Talk
     from mars_core.models import Pair
     from mars_core.session import Session
 
