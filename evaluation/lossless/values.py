@@ -26,12 +26,12 @@ _Result = TypeVar("_Result")
 
 
 class LosslessVerdict(StrEnum):
-    """The result of a check, and of all checks together."""
+    """The result of a check, and of all checks together; the worst one first."""
 
-    LOSSLESS = "lossless as far as tested"
     NOT_LOSSLESS = "not lossless"
     DUPLICATED = "duplicated draws"  # requests with separate seeds get one and the same answer
     NOT_KNOWN = "not known"
+    LOSSLESS = "lossless as far as tested"
     NOT_TESTED = "not tested"  # the server does not report what the check needs
 
 
@@ -52,13 +52,7 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
     """Return the worst verdict of any check; not known if none was possible. Checks that were not
     tested do not count."""
     verdicts = {finding.verdict for finding in findings} - {LosslessVerdict.NOT_TESTED}
-    order = (
-        LosslessVerdict.NOT_LOSSLESS,
-        LosslessVerdict.DUPLICATED,
-        LosslessVerdict.NOT_KNOWN,
-        LosslessVerdict.LOSSLESS,
-    )
-    return min(verdicts, key=order.index, default=LosslessVerdict.NOT_KNOWN)
+    return min(verdicts, key=list(LosslessVerdict).index, default=LosslessVerdict.NOT_KNOWN)
 
 
 def limits(findings: Sequence[Finding], *, itself: bool) -> str:
