@@ -72,7 +72,7 @@ _PLAN: OptionTable = (
     | SAMPLING_OPTIONS
     | options_of(Settings, "draft", "head")
     | options_of(Plan, "limit", "seed", "max_new_tokens", "interventions", "margin", "equivalence")
-    | options_of(Plan, "skip_long", "execute_code")
+    | options_of(Plan, "execute_code")
     | dict(
         zip(("--seeds", "--time-alone"), options_of(Plan, "repeats", "alone").values(), strict=True)
     )
