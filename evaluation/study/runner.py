@@ -229,17 +229,24 @@ class Runner:
         return {lane: each for lane, each in ran if each[-1].status is Status.COMPLETED}
 
     def _task_ended(self, task: int) -> TaskEnded:
-        """Return it with the relative results of all completed lanes whose baseline is completed."""
         completed = self._completed(task)
         del self._ran[task]
-        none = None if self.plan.none is None else completed.get(self.plan.none)
-        relatives = dict[int, Mapping[str, object]]()
-        for lane, traces in completed.items():
-            baseline = self.plan.baseline(lane)
-            beside = traces if baseline is None else completed.get(baseline)
-            if beside is not None:
-                relatives[lane] = relative_of(traces, beside, none).as_dict()
-        return TaskEnded(task, relatives)
+        return TaskEnded(task, relatives_of(self.plan, completed))
+
+
+def relatives_of(
+    plan: Plan, completed: Mapping[int, Sequence[Trace]]
+) -> dict[int, Mapping[str, object]]:
+    """Return the values of all completed lanes of a task whose baseline is completed, relative to
+    it."""
+    none = None if plan.none is None else completed.get(plan.none)
+    relatives = dict[int, Mapping[str, object]]()
+    for lane, traces in completed.items():
+        baseline = plan.baseline(lane)
+        beside = traces if baseline is None else completed.get(baseline)
+        if beside is not None:
+            relatives[lane] = relative_of(traces, beside, none).as_dict()
+    return relatives
 
 
 def _refused(lane: LaneRun, error: ValueError) -> LaneEnded:
