@@ -249,8 +249,8 @@ def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> in
 
     with progress_bar(0, "runs", disable=quiet) as bar:
         for progress in tokens:
-            bar.total, bar.n = progress.runs, progress.done
-            bar.refresh()
+            bar.total = progress.runs
+            bar.update(progress.done - bar.n)
     note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
     return 1 if progress.failed else 0
 
