@@ -85,9 +85,9 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(
     both = [nodes.add_node(num_cpus=1) for _ in range(2)]
     commit, saved = Work.commit, count()
 
-    def killing(work: Work, event: Any, worker: str) -> WorkerEvent:
+    def killing(work: Work, event: Any, worker: str, **options: bool) -> WorkerEvent:
         """Kill the node of this worker when a third of the lanes is saved."""
-        done = commit(work, event, worker)
+        done = commit(work, event, worker, **options)
         if isinstance(done, LaneEnded) and next(saved) == plan.runs // 3:
             parents = {each.pid for each in psutil.Process(int(worker.split(":")[1])).parents()}
             (working,) = (node for node in both if raylet_of(node) in parents)
