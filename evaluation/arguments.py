@@ -72,7 +72,7 @@ _PLAN: OptionTable = (
     | SAMPLING_OPTIONS
     | options_of(Settings, "draft", "head")
     | options_of(Plan, "limit", "seed", "max_new_tokens", "interventions", "margin", "equivalence")
-    | options_of(Plan, "skip_long", "execute_code")
+    | options_of(Plan, "execute_code")
     | dict(
         zip(("--seeds", "--time-alone"), options_of(Plan, "repeats", "alone").values(), strict=True)
     )
@@ -233,17 +233,6 @@ _COMMANDS: dict[str, tuple[str, OptionTable]] = {
                 "write Markdown, with its figures in an HTML file beside it", "FILE"
             ),
             "--folder": _text("write HTML, Markdown and CSV into a folder", "FOLDER"),
-        },
-    ),
-    "plan": (
-        "predict the throughput of other batches and K from what a study measured",
-        _STUDY
-        | {
-            "--batch": _text("sizes (default %(default)s)", default="1,2,4,8,16,32,64"),
-            "--k": _text("drafted tokens (default %(default)s)", default="1,2,3,5,8"),
-            "--markdown": _text(
-                "write Markdown, with its figures in an HTML file beside it", "FILE"
-            ),
         },
     ),
     "export": (

@@ -11,6 +11,7 @@ must be independent of each other (prompts), not of anything else.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 
@@ -85,11 +86,5 @@ def least_prompts(margin: float, alpha: float) -> int:
         )
     growth = np.log1p(np.array(SHARES) * (1 / margin - 1))  # of ln wealth a prompt, by share
     enough = math.log(BETS) - math.log(alpha)
-    few, most = 0, math.ceil(enough / float(growth[-1])) + 1
-    while most - few > 1:
-        prompts = (few + most) // 2
-        if np.logaddexp.reduce(prompts * growth) < enough:
-            few = prompts
-        else:
-            most = prompts
-    return most
+    most = math.ceil(enough / float(growth[-1])) + 1
+    return bisect_left(range(most), enough, key=lambda n: float(np.logaddexp.reduce(n * growth)))

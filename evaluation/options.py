@@ -73,7 +73,7 @@ def read_served_options(
     settings = settings_named(options, *_SHARED)
     chosen = settings.sampling.processors.chosen
     ours = ("target", "draft", "head", "classifier", "drafter", "tree", "protect")
-    for name in (*ours, "skip_long", "batch", "alone", *chosen):
+    for name in (*ours, "batch", "alone", *chosen):
         if getattr(options, name):
             option = {"alone": "time-alone"}.get(name, name.replace("_", "-"))
             raise ValueError(

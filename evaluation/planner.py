@@ -59,28 +59,6 @@ class Costs(NamedTuple):
         return max(1 + self.slope * (tokens - 1), self.batch * tokens / self.budget)
 
 
-class MeasuredStep(NamedTuple):
-    """The mean step of ``runs`` runs together, each with a chain of ``k``. ``draft_s``: of its
-    draft; unknown in a batch."""
-
-    runs: int
-    k: int
-    seconds: float
-    draft_s: float
-
-
-class StepTimes(NamedTuple):
-    """Seconds of a step: of itself, of each K, of each run, and of each drafted token of a run."""
-
-    step: float
-    k: float
-    run: float
-    token: float
-
-    def of(self, runs: int, k: int) -> float:
-        return self.step + self.k * k + self.run * runs + self.token * runs * k
-
-
 class PlannedDraft(NamedTuple):
     """``size``: K, or the tokens of a tree. ``tokens``: expected a target pass. ``extrapolated``:
     deeper than anything the run drafted."""
@@ -105,10 +83,11 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
     deepest = max((step.depth for step in steps), default=0)
     if not deepest:
         return None
-    kept = [sum(step.kept >= depth for step in steps) for depth in range(1, deepest + 1)]
-    chains = acceptance_of_counts(kept, [len(steps)] * deepest)
+    kept = [sum(step.kept >= depth for step in steps) for depth in range(deepest + 1)]
+    beyond = sum(kept[1:]) / sum(kept[:-1])
+    rates = tuple(more / before if before else beyond for before, more in pairwise(kept))
     trees = any(len(step.nodes) > step.depth for step in steps)
-    return chains._replace(sizes=_sizes(steps)) if trees else chains
+    return Acceptance(rates, beyond, _sizes(steps) if trees else ())
 
 
 def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
@@ -155,42 +134,6 @@ def costs_of(times: Times, single_s: float = math.nan) -> Costs:
     return Costs(
         times.draft_s / single, max(0.0, times.pass_s / single - 1) / max(1.0, times.width - 1)
     )
-
-
-def acceptance_of_counts(accepted: Sequence[float], drafted: Sequence[float]) -> Acceptance:
-    """Return that of many runs with chains. By draft position, steps that kept, and that drafted, a
-    token."""
-    shares = [1.0, *(some / count for some, count in zip(accepted, drafted, strict=True) if count)]
-    reached = sum(count * share for count, share in zip(drafted, shares, strict=False))
-    beyond = sum(accepted) / reached if reached else 0.0
-    return Acceptance(tuple(b / a if a else beyond for a, b in pairwise(shares)), beyond)
-
-
-def step_times(steps: Sequence[MeasuredStep]) -> StepTimes | None:
-    """Fit non-negative times with the least squares of relative errors; None for too few different
-    steps. From single runs alone: a pass of the drafter, as one of the target, costs as much for
-    each of its tokens, whether they are of one run or of several."""
-    from scipy.optimize import nnls  # imported here because the page starts without it
-
-    alone = {each.runs for each in steps} == {1}
-    if len({each.k for each in steps}) < 2 or not (alone or len({each.runs for each in steps}) > 1):
-        return None
-    draft_s = 0.0
-    if alone:
-        passes = [each.draft_s / each.k for each in steps if each.k]
-        draft_s = sum(passes) / len(passes)
-        rows = [[1.0, each.k + 1] for each in steps]
-        times = [each.seconds - each.draft_s for each in steps]
-    else:
-        rows = [[1.0, each.k, each.runs, each.runs * each.k] for each in steps]
-        times = [each.seconds for each in steps]
-    scaled = [[one / time for one in row] for row, time in zip(rows, times, strict=True)]
-    solution = nnls(scaled, [1.0] * len(times))[0].tolist()
-    if not alone:
-        return StepTimes(*solution)
-    fixed, token = solution
-    share = fixed / (fixed + token)
-    return StepTimes(fixed, share * draft_s, token, token + (1 - share) * draft_s)
 
 
 def expected_tokens(rates: Sequence[float]) -> float:

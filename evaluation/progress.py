@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import sys
 import time
+from typing import Any
+
+from tqdm import tqdm
 
 from display.format import displayable
 
@@ -27,3 +30,9 @@ def show_progress(text: str) -> None:
         _last = words, now
         sys.stderr.write(f"{displayable(text)}\n")
     sys.stderr.flush()
+
+
+def progress_bar(total: int, unit: str, **settings: Any) -> tqdm[Any]:
+    """Return tqdm's bar, which a log gets every LOG_S."""
+    interval = 0.1 if sys.stderr.isatty() else LOG_S
+    return tqdm(total=total, unit=f" {unit}", mininterval=interval, **settings)

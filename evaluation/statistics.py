@@ -101,14 +101,7 @@ def mean_ratio(ratios: Sequence[float]) -> Interval:
 
 def wilson(successes: float, trials: float) -> tuple[float, float]:
     """Return Wilson's 95 % score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan,
-    nan) for 0 trials.
-
-    Raises ValueError where ``successes`` are not 0 to ``trials``.
-    """
-    if not 0 <= successes <= trials:
-        raise ValueError(
-            f"successes is {successes}; it must be 0 to the number of trials, {trials}."
-        )
+    nan) for 0 trials."""
     if not trials:
         return math.nan, math.nan
     share, weight = successes / trials, Z * Z / trials

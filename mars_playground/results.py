@@ -1,4 +1,4 @@
-"""What is done with the results of studies: ``mars eval list | report | plan | export | judge |
+"""What is done with the results of studies: ``mars eval list | report | export | judge |
 delete``."""
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from display.format import shorten
-from mars_core.numbers import read_integers
 from mars_playground.output import note, write
 from storage import RunStore
 
@@ -34,24 +33,6 @@ def _report(options: Namespace, store: RunStore) -> int:
         note(*write_report(store, report, Path(options.folder)))
     if not options.markdown and not options.folder:
         write(markdown_of(report))
-    return 0
-
-
-def _plan(options: Namespace, store: RunStore) -> int:
-    from display.render import markdown
-    from evaluation.report.document.loads import predicted_document
-    from evaluation.report.files import write_document
-    from evaluation.report.measure import predict
-    from mars_core.types import MAX_DRAFT
-
-    sizes = read_integers(options.batch, "--batch", 1)
-    ks = read_integers(options.k, "--k", 1, MAX_DRAFT)
-    prediction = predict(store, find_study(store, options.study), sizes, ks)
-    document = predicted_document(*prediction)
-    if options.markdown:
-        note(*write_document(document, Path(options.markdown)))
-    else:
-        write(markdown(document))
     return 0
 
 
@@ -89,7 +70,6 @@ def _delete(options: Namespace, store: RunStore) -> int:
 COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "list": _list,
     "report": _report,
-    "plan": _plan,
     "export": _export,
     "judge": _judge,
     "delete": _delete,

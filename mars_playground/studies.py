@@ -1,4 +1,4 @@
-"""``mars eval run | match | resume | list | report | plan | export | judge | follow | delete``, ``mars
+"""``mars eval run | match | resume | list | report | export | judge | follow | delete``, ``mars
 advise`` and ``mars check``.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
@@ -128,21 +128,14 @@ def _choose(options: Namespace, store: RunStore) -> int:
 def _planned(
     options: Namespace, read: Callable[[Namespace, Pair], Plan]
 ) -> tuple[PairSpec, Session, Plan]:
-    """Return the models of the options, and the plan of those prompts that fit, with its batch."""
+    """Return the models of the options, and the plan with its batch."""
     from evaluation.study.batch import AUTO, batch_of
-    from evaluation.study.check import longest, without_long
+    from evaluation.study.check import longest
     from evaluation.study.launch import open_session
 
     spec = settings_named(options, "pair", "target", "draft", "head", "classifier").spec()
     session = open_session(options, spec)
     plan = read(options, session.pair)
-    if options.skip_long:
-        short = without_long(plan, session)
-        note(
-            f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and "
-            "are skipped."
-        )
-        plan = short
     tokens, batches = longest(plan, session), (options.batch or "1").split(",")
     sizes = sorted({batch_of(batch, session.pair, tokens) for batch in batches})
     loads, auto = tuple(sizes) if len(sizes) > 1 else (), options.batch == AUTO and sizes[-1] > 1
@@ -252,12 +245,12 @@ def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> 
 
 def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
     """Exit status 1 where a continuation failed."""
-    from tqdm import tqdm
+    from evaluation.progress import progress_bar
 
-    with tqdm(unit=" runs", disable=quiet) as bar:
+    with progress_bar(0, "runs", disable=quiet) as bar:
         for progress in tokens:
-            bar.total, bar.n = progress.runs, progress.done
-            bar.refresh()
+            bar.total = progress.runs
+            bar.update(progress.done - bar.n)
     note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
     return 1 if progress.failed else 0
 

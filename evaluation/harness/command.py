@@ -25,8 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, ModuleNotFoundError):
         sys.stderr.write(f"{MISSING}\n")
         return 2
-    import torch
-
     from evaluation.harness.options import OptionError
     from mars_core.models import ModelError
     from storage import StorageError
@@ -41,9 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OptionError, ModelError, StorageError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    finally:
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
     return 0
 
 

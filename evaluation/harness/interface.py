@@ -1,9 +1,7 @@
-"""What lm-eval asks of any model: arguments, processes, tokenizer and metadata of the results."""
+"""What lm-eval asks of any model: arguments, tokenizer and metadata of the results."""
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
 from typing import Any, NoReturn, Self
 
 import jinja2
@@ -12,7 +10,7 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.utils import simple_parse_args_string
 
 from evaluation.harness.options import Extras, OptionError, refused
-from evaluation.harness.telemetry import LoggedRow, pooled
+from evaluation.harness.telemetry import Telemetry, pooled
 from mars_core.drafting import Limit
 from mars_core.models import Pair
 from mars_core.settings import Settings
@@ -20,7 +18,6 @@ from mars_core.text.prompting import encode, thinking_switch
 from mars_core.text.templates import render
 from mars_core.types import PromptConfig
 
-_MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 _ONLY_ANSWERS = (
     "The model mars generates answers and does not compute log-likelihoods, which verification "
     "rules do not change: use a task with output_type generate_until, or lm-eval's model hf."
@@ -28,12 +25,10 @@ _ONLY_ANSWERS = (
 
 
 class LmEvalModel(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
-    """``telemetry``: one row per answer; the first process has the rows of all."""
-
     pair: Pair
     tokenizer: Any
     options: Extras
-    telemetry: list[LoggedRow]
+    telemetry: Telemetry
     _settings: Settings
     _limit: Limit
 
@@ -55,30 +50,6 @@ class LmEvalModel(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         cls, arg_string: str, additional_config: dict[str, Any] | None = None
     ) -> Self:
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
-
-    def _join(self, device: str) -> str:
-        """Joins the launched processes, if there are several. The device of this process:
-        ``device``, or assigned by accelerate."""
-        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
-            return device
-        from accelerate import Accelerator
-        from accelerate.utils import InitProcessGroupKwargs
-
-        group = InitProcessGroupKwargs(timeout=_MAX_WAIT)
-        accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[group])
-        self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
-        if self.world_size > 1:
-            self.all_gather, self.barrier = accelerator.gather, accelerator.wait_for_everyone
-        device_used = accelerator.device
-        return "cpu" if device_used.type == "cpu" else str(device_used)  # accelerate numbers CPUs
-
-    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """Gather the values of all processes in order, at process ``dst``; None at the others."""
-        if self.world_size == 1:
-            return [obj]
-        values: list[Any] | None = [None] * self.world_size if self.rank == dst else None
-        torch.distributed.gather_object(obj, values, dst=dst)
-        return values
 
     @property
     def _eos(self) -> str | None:

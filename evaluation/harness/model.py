@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from evaluation.harness.options import (
     refused,
     seed_of,
 )
-from evaluation.harness.telemetry import LoggedRow, Telemetry, row_of
+from evaluation.harness.telemetry import Telemetry, row_of
 from evaluation.study.batch import AUTO, batch_of, decode
 from evaluation.study.result import BATCH
 from mars_core.drafting import context_limit
@@ -39,8 +39,6 @@ from storage import RunStore, Source
 
 LOG = logging.getLogger(__name__)
 
-QuestionKey = tuple[int, int]  # a request and its repeat
-
 
 class Question(NamedTuple):
     """One answer that is wanted. ``until``: strings that end it; ``cut``: tokens that the prompt
@@ -55,31 +53,25 @@ class Question(NamedTuple):
 
 
 class MarsLM(LmEvalModel):
-    """One pair of models with one rule and drafter. ``telemetry``: one row per answer; the first
-    process has the rows of all."""
+    """One pair of models with one rule and drafter. ``telemetry``: one row per answer."""
 
     def __init__(self, **arguments: Any) -> None:
         """``arguments``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError,
         ModelError, StorageError."""
         super().__init__()
         self._settings, seed, self.options = read_options(arguments)
-        device = self._join(self._settings.device)
         with refused():
-            pool = ModelPool(**machine(self._settings) | {"device": device})
-            self.pair = pool.get(self._settings.spec())
+            self.pair = ModelPool(**machine(self._settings)).get(self._settings.spec())
         self.tokenizer = self.pair.tokenizer
         self._device = self.pair.device
         self._seed = torch.initial_seed() % LARGEST_SEED if seed is None else seed
-        self._file = Telemetry(
-            self.options.telemetry or None, self.rank if self.world_size > 1 else None
-        )
+        self.telemetry = Telemetry(self.options.telemetry or None)
         self._store = RunStore(self.options.db) if self.options.db else None
         self._warm = False
-        self.telemetry: list[LoggedRow] = []
         with refused():  # what is invalid for every task
             config = self._config("x", read_generation({}, None, 1), 0)
             validate(config, self.pair)
-        for line in threshold_lines([config.rule], self.pair) if self.rank == 0 else ():
+        for line in threshold_lines([config.rule], self.pair):
             LOG.info("%s", line)
         self._limit = context_limit(self.pair, config.drafter)
         with refused():
@@ -88,31 +80,20 @@ class MarsLM(LmEvalModel):
             self.batch = batch_of(size, self.pair, self.max_length)
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """Generate the answers, in order. Random draws depend on seed, task, document and repeat,
-        not on the number of processes."""
-        bar = tqdm(
-            total=len(requests),
-            disable=disable_tqdm or self.rank != 0,
-            desc="Running generate_until requests",
-        )
-        repeats: Counter[int] = Counter()
-        keys: list[QuestionKey] = []
-        questions: dict[QuestionKey, Question] = {}
+        """Generate the answers, in order. Random draws depend on seed, task, document and
+        repeat."""
+        repeats = Counter[int]()
+        questions = list[Question]()
         for request in requests:
-            # lm-eval pads the requests so that all processes have equally many
-            number = min(repeats[id(request)], request.repeats - 1)
+            questions.append(self._question(request, repeats[id(request)]))
             repeats[id(request)] += 1
-            keys.append((id(request), number))
-            if keys[-1] not in questions:
-                questions[keys[-1]] = self._question(request, number)
-        answers = {}
-        for key, trace in self._traces(questions):
-            answers[key] = self._answer(questions[key], trace)
-            bar.update(1)
-        bar.close()
-        rows = self.gather_object(self._file.rows)
-        self.telemetry = self._file.rows if rows is None else [row for rank in rows for row in rank]
-        return [answers[key] for key in keys]
+        answers = dict[int, str]()
+        title = "Running generate_until requests"
+        with tqdm(total=len(requests), disable=disable_tqdm, desc=title) as bar:
+            for number, trace in self._traces(questions):
+                answers[number] = self._answer(questions[number], trace)
+                bar.update()
+        return [answers[number] for number in range(len(questions))]
 
     def _question(self, request: Any, repeat: int) -> Question:
         context, settings = request.args
@@ -120,23 +101,21 @@ class MarsLM(LmEvalModel):
         config = self._config(context, generation, seed_of(self._seed, request, repeat))
         return Question(request, repeat, config, generation.until, *self._read(config))
 
-    def _traces(
-        self, questions: Mapping[QuestionKey, Question]
-    ) -> Iterator[tuple[QuestionKey, Trace]]:
+    def _traces(self, questions: Sequence[Question]) -> Iterator[tuple[int, Trace]]:
         """Yield the traces of answers in batches, and of those alone: what ends at a mark of the
         thinking part, and prompts that lose their beginning."""
         thought = self.options.think_end_token
         together = []
-        for key, question in questions.items():
+        for number, question in enumerate(questions):
             if self.batch == 1 or thought or question.cut:
-                yield key, self._alone(question)
+                yield number, self._alone(question)
             else:
-                together.append(key)
-        configs = (questions[key].config for key in together)
-        for number, trace, _ in decode(Session(self.pair), configs, self.batch):
+                together.append(number)
+        configs = (questions[number].config for number in together)
+        for at, trace, _ in decode(Session(self.pair), configs, self.batch):
             if trace.status is Status.FAILED:
                 raise RuntimeError(trace.error)
-            yield together[number], trace
+            yield together[at], trace
 
     def _alone(self, question: Question) -> Trace:
         if not self._warm:
@@ -170,12 +149,11 @@ class MarsLM(LmEvalModel):
             doc_id=request.doc_id,
             repeat=question.repeat,
             prompt_hash=hash_string(context),
-            rank=self.rank,
             cut_tokens=question.cut,
             batch=int(trace.config.environment.get(BATCH, 1)),
             run_id=self._save(trace),
         )
-        self._file.add(row)
+        self.telemetry.add(row)
         self.cache_hook.add_partial("generate_until", (context, settings), answer)
         return answer
 

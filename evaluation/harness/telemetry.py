@@ -66,21 +66,16 @@ def pooled(rows: Sequence[LoggedRow]) -> dict[str, Any]:
     }
 
 
-class Telemetry:
-    """The rows of this process, and their file, if a folder is set. ``rank`` is None for a single
-    process."""
+class Telemetry(list[LoggedRow]):
+    """The rows of all answers, and their file, if a folder is set."""
 
-    def __init__(self, folder: str | None, rank: int | None) -> None:
-        self.rows: list[LoggedRow] = []
-        self.path: Path | None = None
-        if folder is not None:
-            time = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
-            self.path = (
-                Path(folder) / f"telemetry_{time}{'' if rank is None else f'_rank{rank}'}.jsonl"
-            )
+    def __init__(self, folder: str | None) -> None:
+        super().__init__()
+        time = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
+        self.path = None if folder is None else Path(folder) / f"telemetry_{time}.jsonl"
 
     def add(self, row: LoggedRow) -> None:
-        self.rows.append(row)
+        self.append(row)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:

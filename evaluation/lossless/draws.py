@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from evaluation.statistics import BLOCK, Array, Counts
 
-# the second number, at least, is drawn only if the first gives p < SCREEN
-RESAMPLES = (999, 49_999)
-SCREEN = 0.05
+SCREENED, SCREEN = 999, 0.05  # draws that are simulated first, and p below which more are
+RESAMPLES = 49_999  # at least
 FINER = 4  # the least p that can be found is this many times below the level
 
 
@@ -43,28 +42,20 @@ def fit_p(
         total: Array = sum(values, np.zeros(1))
         return total
 
-    def simulated(resamples: int) -> Array:
-        return statistic(
-            [generator.multinomial(n, p, resamples) for n, p in zip(sizes, expected, strict=True)]
-        )
-
-    width = sum(len(each) for each in counts) + 1
     observed = float(statistic([each[None] for each in counts])[0])
-    return _monte_carlo(observed, simulated, width, least)
+    rows = max(1, BLOCK // (sum(len(each) for each in counts) + 1))
 
+    def simulated(resamples: int) -> float:
+        """Return (1 + simulated statistics ≥ the observed one) / (1 + all)."""
+        reached = 0
+        for start in range(0, resamples, rows):
+            size = min(rows, resamples - start)
+            drawn = [
+                generator.multinomial(n, p, size) for n, p in zip(sizes, expected, strict=True)
+            ]
+            reached += int((statistic(drawn) >= observed - 1e-6).sum())
+        return (1 + reached) / (1 + resamples)
 
-def _monte_carlo(
-    observed: float, simulated: Callable[[int], Array], width: int, least: float
-) -> float:
-    """Return (1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening
-    too (the second sample is independent).
-
-    ``width``: numbers in memory for one of them."""
-    p, rows = 1.0, max(1, BLOCK // width)
-    for resamples in (RESAMPLES[0], max(RESAMPLES[1], math.ceil(FINER / least))):
-        if p < SCREEN or resamples == RESAMPLES[0]:
-            sizes = (min(rows, resamples - start) for start in range(0, resamples, rows))
-            p = (1 + sum(int((simulated(size) >= observed - 1e-6).sum()) for size in sizes)) / (
-                1 + resamples
-            )
-    return p
+    # valid with the screening too, because the second sample is independent
+    p = simulated(SCREENED)
+    return p if p >= SCREEN else simulated(max(RESAMPLES, math.ceil(FINER / least)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,9 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
-from evaluation.progress import LOG_S
+from evaluation.progress import progress_bar
 from evaluation.served.answer import Answer, TokenKey
 from evaluation.served.client import Client, Prompt
 from evaluation.served.server import ServerDown, ServerError
@@ -29,12 +26,12 @@ _Result = TypeVar("_Result")
 
 
 class LosslessVerdict(StrEnum):
-    """The result of a check, and of all checks together."""
+    """The result of a check, and of all checks together; the worst one first."""
 
-    LOSSLESS = "lossless as far as tested"
     NOT_LOSSLESS = "not lossless"
     DUPLICATED = "duplicated draws"  # requests with separate seeds get one and the same answer
     NOT_KNOWN = "not known"
+    LOSSLESS = "lossless as far as tested"
     NOT_TESTED = "not tested"  # the server does not report what the check needs
 
 
@@ -55,13 +52,7 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
     """Return the worst verdict of any check; not known if none was possible. Checks that were not
     tested do not count."""
     verdicts = {finding.verdict for finding in findings} - {LosslessVerdict.NOT_TESTED}
-    order = (
-        LosslessVerdict.NOT_LOSSLESS,
-        LosslessVerdict.DUPLICATED,
-        LosslessVerdict.NOT_KNOWN,
-        LosslessVerdict.LOSSLESS,
-    )
-    return min(verdicts, key=order.index, default=LosslessVerdict.NOT_KNOWN)
+    return min(verdicts, key=list(LosslessVerdict).index, default=LosslessVerdict.NOT_KNOWN)
 
 
 def limits(findings: Sequence[Finding], *, itself: bool) -> str:
@@ -109,11 +100,13 @@ def at_once(
 ) -> list[_Result]:
     """Return the results in order, ``requests`` at a time; standard error says how far it is,
     unless the title is empty."""
-    interval = 0.1 if sys.stderr.isatty() else LOG_S
-    with ThreadPoolExecutor(requests) as pool:
-        results = pool.map(function, items)
-        shown = {"mininterval": interval, "unit": " answers", "disable": not title}
-        return list(tqdm(results, title, len(items), **shown))
+    bar = progress_bar(len(items), "answers", desc=title, disable=not title)
+    results = list[_Result]()
+    with bar, ThreadPoolExecutor(requests) as pool:
+        for result in pool.map(function, items):
+            results.append(result)
+            bar.update()
+    return results
 
 
 def extended(prompt: Prompt, answer: Answer, names: Sequence[TokenKey]) -> Prompt | None:

@@ -76,9 +76,7 @@ class Plan:
         ),
     )
     limit: int | None = setting(None, Whole("use only the first items of every suite", 1))
-    skip_long: bool = setting(
-        False, Flag("leave out items that do not fit into the context", default=False)
-    )
+    skip_long: bool = False  # of earlier versions: whether items that did not fit were left out
     served: Served | None = None  # None: the runs are those of this program
     batch: int = 1  # runs that are decoded together, the largest of ``loads``
     loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each

@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from display.blocks import ReportDocument
 from display.render import html, markdown
 from evaluation.advise.usage import uses
 from evaluation.plan.plan import PLAN, Plan, read_plan
@@ -220,20 +219,15 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
 
 
 def write_markdown(report: Report, path: Path, store: RunStore) -> tuple[Path, ...]:
-    """See ``write_document``."""
-    return write_document(document(report, worst_texts(store, report)), path)
+    """Write a report as Markdown, and beside it as HTML, which has its figures; return both
+    paths."""
+    full, page = document(report, worst_texts(store, report)), path.with_suffix(".html")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(markdown(full, page.name), encoding="utf-8")
+    page.write_text(html(full), encoding="utf-8")
+    return path, page
 
 
 def markdown_of(report: Report) -> str:
     """Write Markdown alone, without texts and figures, for a terminal."""
     return markdown(document(report, None))
-
-
-def write_document(full: ReportDocument, path: Path) -> tuple[Path, ...]:
-    """Write a document as Markdown, and beside it as HTML, which has its figures; return both
-    paths."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    page = path.with_suffix(".html")
-    path.write_text(markdown(full, page.name), encoding="utf-8")
-    page.write_text(html(full), encoding="utf-8")
-    return path, page

@@ -24,12 +24,12 @@ from evaluation.report.measuring.grid import Grid, grid, groups, items_of
 from evaluation.report.measuring.interventions import intervention_rows
 from evaluation.report.measuring.lanes import measured
 from evaluation.report.measuring.lengths import length_rows
-from evaluation.report.measuring.loads import errors, load_rows, predicted
+from evaluation.report.measuring.loads import load_rows
 from evaluation.report.measuring.placebos import placebo_rows
-from evaluation.report.rows import LoadRow, PromptRow, VoteRow
+from evaluation.report.rows import PromptRow, VoteRow
 from evaluation.report.texts import records_of
 from evaluation.report.values import ALL, Report
-from evaluation.statistics import Interval, count_interval, holm, over
+from evaluation.statistics import count_interval, holm, over
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
 
@@ -72,25 +72,6 @@ def measure(store: RunStore, study_id: str) -> Report:
         certificate=certify(plan, stored) if plan.advice else None,
         differences=differences(plan, stored) if plan.matching else (),
     )
-
-
-def predict(
-    store: RunStore, study_id: str, loads: Sequence[int], ks: Sequence[int]
-) -> tuple[tuple[LoadRow, ...], tuple[float, ...]]:
-    """Throughput of these batches and K, and how far predictions are from what was measured, which
-    gives them their ends. Raises StorageError, and ValueError as ``measure`` and for a study that
-    measured too little."""
-    results = grid(read_plan(store.study(study_id).plan), store.results(study_id))
-    off = tuple(errors(results))
-    most = 1 + max(map(abs, off), default=math.nan)
-    rows = tuple(
-        row._replace(
-            tokens_per_s=Interval(rate := row.tokens_per_s.value, rate / most, rate * most),
-            over_none=Interval(gain := row.over_none.value, gain / most, gain * most),
-        )
-        for row in predicted(results, loads, ks)
-    )
-    return rows, off
 
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:

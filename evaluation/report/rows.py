@@ -66,7 +66,7 @@ class VoteRow:
 
 class LoadRow(NamedTuple):
     """One lane at one temperature with a number of requests in flight at a server, or of runs in a
-    batch, over the tasks that every lane completed; or what is predicted of it.
+    batch, over the tasks that every lane completed.
 
     Rates of servers are load × number / sum of the latencies, and nan with two of them;
     those of a batch number / sum of the runs' parts of its time. ``over_none``: the rate over that

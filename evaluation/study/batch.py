@@ -10,9 +10,10 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count, cycle
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.plan.valid import MAX_BATCH
+from evaluation.study.engine import Talk
 from evaluation.study.result import NAN
 from mars_core.numbers import read_integer
 from mars_core.types import RunConfig, Trace
@@ -20,11 +21,9 @@ from mars_core.types import RunConfig, Trace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from evaluation.study.engine import Conversation
     from mars_core.models import Pair
     from mars_core.session import Session
 
-K = TypeVar("K")
 AUTO = "auto"
 CPU_BATCH = 16  # of ``auto``: with more rows, arithmetic takes most of the time on a CPU
 MEMORY_SHARE = 0.5  # of the free memory, for the caches of a batch
@@ -82,62 +81,47 @@ def decode(
         clock.skip()
 
 
-@dataclass(slots=True)
-class Talk(Generic[K]):
-    """A conversation in a batch. ``of``: what it is of. ``seconds``: of its ended turns."""
-
-    of: K
-    turns: Conversation
-    seconds: float = 0.0
-    config: RunConfig = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.config = next(self.turns)
-
-    def invalid(self, session: Session) -> ValueError | None:
-        try:
-            session.check(self.config)
-        except ValueError as error:
-            return error
-        return None
-
-
 def converse_together(
-    session: Session, talks: Iterable[Talk[K]], slots: int, *, filled: bool
-) -> Generator[tuple[Talk[K], tuple[Trace, ...] | ValueError], None, None]:
-    """Yield every conversation as it ends, with its traces, or with why its turn cannot be run. A
-    further turn waits until a slot is free, like a conversation. ``filled``: runs are repeated so
-    that a batch is full to the end."""
-    waiting = deque[Talk[K]]()
+    session: Session, talks: Iterable[Talk], slots: int, *, filled: bool
+) -> Generator[tuple[Talk, ValueError | None], None, None]:
+    """Yield every conversation as it ends, or with why its turn cannot be run. A further turn waits
+    until a slot is free, like a conversation. ``filled``: runs are repeated so that a batch is full
+    to the end."""
+    waiting = deque[Talk]()
     for talk in talks:
-        if error := talk.invalid(session):
+        if error := _invalid(session, talk):
             yield talk, error
         else:
             waiting.append(talk)
     fillers = cycle([talk.config for talk in waiting] if filled else [])
     while waiting:
-        running: dict[int, Talk[K]] = {}
+        running: dict[int, Talk] = {}
         with closing(decode(session, _taken(waiting, running, fillers), slots)) as batch:
             for number, trace, seconds in batch:
                 if number not in running:
                     continue
                 talk = running.pop(number)
                 talk.seconds += seconds
-                try:
-                    talk.config = talk.turns.send(trace)
-                except StopIteration as end:
-                    yield talk, end.value
+                if not talk.goes_on(trace):
+                    yield talk, None
+                elif error := _invalid(session, talk):
+                    yield talk, error
                 else:
-                    if error := talk.invalid(session):
-                        yield talk, error
-                    else:
-                        waiting.appendleft(talk)
+                    waiting.appendleft(talk)
                 if not (running or waiting):
                     break
 
 
+def _invalid(session: Session, talk: Talk) -> ValueError | None:
+    try:
+        session.check(talk.config)
+    except ValueError as error:
+        return error
+    return None
+
+
 def _taken(
-    waiting: deque[Talk[K]], running: dict[int, Talk[K]], fillers: Iterator[RunConfig]
+    waiting: deque[Talk], running: dict[int, Talk], fillers: Iterator[RunConfig]
 ) -> Iterator[RunConfig]:
     """Yield what begins next; ``fillers`` while others run. ``running``: by number, without
     fillers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evaluation.plan.plan import Plan, Task
@@ -36,8 +35,7 @@ def check(plan: Plan, session: Session) -> None:
                 raise ValueError(
                     f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens "
                     f"is {plan.max_new_tokens}; together they must be at most {limit.tokens}, the "
-                    f"context of {limit.model}. On the command line --skip-long leaves such items "
-                    "out."
+                    f"context of {limit.model}."
                 )
 
 
@@ -57,24 +55,6 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
     for number, suite in enumerate(plan.suites):
         for item in range(len(suite.items)):
             yield config_of(plan, session, Task(number, item, 0, plan.temperatures[0]), 0)
-
-
-def without_long(plan: Plan, session: Session) -> Plan:
-    """Return the plan without the items whose first turn does not fit. Raises ValueError if a suite
-    has no other items."""
-    available = _limit(every_setting(plan, session), session.pair).tokens - plan.max_new_tokens
-    suites = []
-    for suite in plan.suites:
-        items = tuple(
-            item for item in suite.items if session.count_tokens(plan.prompt(item)) <= available
-        )
-        if not items:
-            raise ValueError(
-                f"Every item of suite {suite.name} is longer than the {available} tokens that "
-                f"max_new_tokens {plan.max_new_tokens} leaves."
-            )
-        suites.append(replace(suite, items=items))
-    return replace(plan, suites=tuple(suites))
 
 
 def longest(plan: Plan, session: Session) -> int:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from evaluation.plan.lane import BASELINE, MOST_SEEDS, SHARPENED
 from evaluation.plan.plan import Plan, Task
@@ -27,7 +27,6 @@ from mars_core.types import ModelRef, RuleConfig, RunConfig, Status, Trace
 if TYPE_CHECKING:
     from mars_core.session import Session
 
-Conversation = Generator[RunConfig, Trace | None, tuple[Trace, ...]]
 INTERVAL_S = 0.25  # between two reports of an accelerator
 
 
@@ -142,33 +141,43 @@ def config_of(
     return run_config(session.pair, **settings)
 
 
-def conversation(
-    first: RunConfig, turns: tuple[str, ...], rules: Sequence[RuleConfig] = ()
-) -> Conversation:
-    """Yields the configuration of each turn and is sent its trace, None for one that was not
-    started; returns all of them. It ends after a turn that is not completed. ``rules``: of the
-    turns, where they differ."""
-    traces: list[Trace] = []
-    prompt = first.prompt
-    for turn, rule in zip(turns, rules or (first.rule,) * len(turns), strict=True):
-        prompt = prompt.then(answer(traces[-1]), turn) if traces else replace(prompt, text=turn)
-        trace = yield replace(first, prompt=prompt, rule=rule)
-        if trace is None:
-            break
-        traces.append(trace)
-        if trace.status is not Status.COMPLETED:
-            break
-    return tuple(traces)
+class LaneRun(NamedTuple):
+    """A lane of a task. ``order``: its number among those of the task."""
+
+    task: int
+    lane: int
+    order: int
 
 
-def converse(engine: LaneEngine, turns: Conversation) -> Generator[int, None, tuple[Trace, ...]]:
-    """Yields as ``LaneEngine.run`` and returns the traces. Raises ValueError where a turn cannot be
-    started."""
-    config = next(turns)
+@dataclass(slots=True)
+class Talk:
+    """The conversation of a lane, whose turns continue its answers. ``config``: of the next turn;
+    ``rules``: of the turns, where they differ; ``traces``: of those that have ended; ``seconds``:
+    their part of the time of a batch."""
+
+    of: LaneRun
+    config: RunConfig
+    turns: Sequence[str]
+    rules: Sequence[RuleConfig] = ()
+    traces: list[Trace] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def goes_on(self, trace: Trace) -> bool:
+        """Add the trace of a turn; return whether another one follows. None does after a turn that
+        is not completed."""
+        self.traces.append(trace)
+        number = len(self.traces)
+        if number == len(self.turns) or trace.status is not Status.COMPLETED:
+            return False
+        prompt = self.config.prompt.then(answer(trace), self.turns[number])
+        rule = self.rules[number] if self.rules else self.config.rule
+        self.config = replace(self.config, prompt=prompt, rule=rule)
+        return True
+
+
+def converse(engine: LaneEngine, talk: Talk) -> Generator[int, None, None]:
+    """Yields as ``LaneEngine.run``. Raises ValueError where a turn cannot be started."""
     while True:
-        trace = yield from engine.run(config)
-        try:
-            config = turns.send(trace)
-        except StopIteration as end:
-            traces: tuple[Trace, ...] = end.value
-            return traces
+        trace = yield from engine.run(talk.config)
+        if trace is None or not talk.goes_on(trace):
+            return

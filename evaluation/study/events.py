@@ -9,7 +9,6 @@ from evaluation.study.result import LaneResult
 from mars_core.types import StopReason, Trace
 
 LaneTraces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
-LaneRelatives = Mapping[int, Mapping[str, object]]  # lane → values relative to its baseline
 
 
 class Stopped(Exception):
@@ -30,22 +29,21 @@ class LaneProgress(NamedTuple):
 
 
 class LaneEnded(NamedTuple):
-    """``order``: its number among the lanes of the task. ``relatives``: of those lanes that can be
-    compared now."""
+    """``order``: its number among the lanes of the task."""
 
     task: int
     lane: int
     order: int
     traces: tuple[Trace, ...]
     result: LaneResult
-    relatives: LaneRelatives
 
 
 class TaskEnded(NamedTuple):
-    """``relatives``: of all its lanes, because some may have been saved by another process."""
+    """``relatives``: lane → values relative to its baseline, also of lanes that another process
+    saved."""
 
     task: int
-    relatives: LaneRelatives
+    relatives: Mapping[int, Mapping[str, object]]
 
 
 RunnerEvent = LaneProgress | LaneEnded | TaskEnded | None  # None: no progress; the caller may stop

@@ -9,17 +9,14 @@ import argparse
 import os
 import signal
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from threading import Event as Flag
 
-from tqdm import tqdm
-
 from evaluation.plan.plan import Plan
-from evaluation.progress import LOG_S, show_progress
+from evaluation.progress import progress_bar, show_progress
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess, LaneEngine
@@ -29,10 +26,8 @@ from evaluation.study.worker import Work, Worker, WorkerEvent
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from mars_core.settings.command_line import machine
-from storage import RunStore, StudyProgress
 
 INTERRUPTED = 130  # exit status of an interrupted study
-TERMINAL_S = 1.0  # between two progress lines on a terminal
 MAX_THREADS = 1024
 Events = Generator[WorkerEvent, None, None]
 Waves = Iterator[Sequence[Events]]  # each in threads of their own; then the next ones
@@ -75,32 +70,24 @@ def in_threads(work: Work, plan: Plan, session: Session | None, engine: LaneEngi
 def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
     """Works on a study until it is done. Exit status INTERRUPTED if it was interrupted before,
     else 0. Raises StorageError, ValueError."""
-    terminal, printed_at = sys.stderr.isatty(), 0.0
-    line = _progress(work.store, work.study_id, len(plan.lanes))
-
-    def show(end: str = "") -> None:
-        if not quiet:
-            sys.stderr.write(f"\r\x1b[K{line()}{end}" if terminal else f"{line()}\n")
-            sys.stderr.flush()
 
     def run(events: Events) -> None:
-        nonlocal printed_at
         try:
             with closing(events):
                 for event in events:
-                    if isinstance(event, LaneEnded) and time.monotonic() - printed_at >= (
-                        TERMINAL_S if terminal else LOG_S
-                    ):
-                        printed_at = time.monotonic()
-                        show()
+                    if isinstance(event, LaneEnded):
+                        with bar.get_lock():
+                            bar.update()
                     if requested.is_set():
                         return
         except BaseException:
             requested.set()  # ends the other threads
             raise
 
+    before = work.store.study_progress(work.study_id).results
+    bar = progress_bar(plan.runs, "results", initial=before, disable=quiet)
     with work, _stop_requested() as requested:
-        with suppress(KeyboardInterrupt):  # of a second signal
+        with bar, suppress(KeyboardInterrupt):  # of a second signal
             for wave in waves:
                 if len(wave) == 1:
                     run(*wave)
@@ -110,43 +97,12 @@ def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
                 if requested.is_set():
                     break
         if requested.is_set():
-            write_line(
+            sys.stderr.write(
                 "Stopped; completed runs were saved. Continue with: mars eval resume "
-                f"{work.study_id}"
+                f"{work.study_id}\n"
             )
             return INTERRUPTED
-    show("\n")
     return 0
-
-
-def write_line(line: str) -> None:
-    """Write to standard error, on a terminal instead of the progress."""
-    start = "\r\x1b[K" if sys.stderr.isatty() else ""
-    sys.stderr.write(f"{start}{line}\n")
-
-
-def _progress(store: RunStore, study_id: str, lanes: int) -> Callable[[], str]:
-    """Return the line of the progress from now on."""
-    before, started = store.study_progress(study_id).results, time.monotonic()
-    return lambda: progress_line(
-        store.study_progress(study_id), lanes, before, time.monotonic() - started
-    )
-
-
-def progress_line(progress: StudyProgress, lanes: int, before: int, seconds: float) -> str:
-    """Show the tasks that are done, and tqdm's meter of results with rate and remaining time.
-
-    ``before``: number of results when this session began, ``seconds`` ago.
-    """
-    line: str = tqdm.format_meter(
-        progress.results,
-        progress.tasks * lanes,
-        seconds,
-        initial=before,
-        unit=" results",
-        prefix=f"{progress.done:,}/{progress.tasks:,} tasks",
-    )
-    return line
 
 
 @contextmanager

@@ -8,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate, cycle, islice
+from typing import TYPE_CHECKING
 
 from evaluation.plan.plan import Plan
 from evaluation.scoring.metrics import scores
-from evaluation.study.batch import Talk, converse_together, without_times
+from evaluation.study.batch import converse_together, without_times
 from evaluation.study.engine import (
-    Conversation,
     LaneEngine,
+    LaneRun,
+    Talk,
     config_of,
-    conversation,
     converse,
     placebos_of,
 )
@@ -31,7 +31,6 @@ from evaluation.study.events import (
     TaskEnded,
 )
 from evaluation.study.result import (
-    LaneResult,
     answer,
     refused,
     relative_of,
@@ -49,14 +48,6 @@ CHUNK = 4  # times as many tasks are run together as are in the batch at once
 MAX_TRACES = 1000  # of these tasks, which are in memory together
 
 
-class _Lane(NamedTuple):
-    """A lane of a task. ``order``: its number among those of the task."""
-
-    task: int
-    lane: int
-    order: int
-
-
 @dataclass(slots=True)
 class Runner:
     """One pair of models, or the client of a server. ``batch``: the plan's, where ``engine`` is
@@ -71,7 +62,6 @@ class Runner:
     filled: bool = False
     _warm: set[tuple[int, int]] = field(default_factory=set, init=False)  # lanes, with the slots
     _ran: dict[int, dict[int, tuple[Trace, ...]]] = field(default_factory=dict, init=False)
-    _known: dict[int, dict[int, Mapping[str, object]]] = field(default_factory=dict, init=False)
 
     @property
     def chunk(self) -> int:
@@ -84,7 +74,6 @@ class Runner:
             task: {lane: traces for lane, traces in stored.items() if traces}
             for task, stored in tasks.items()
         }
-        self._known = {task: {} for task in tasks}
         left = {task: len(self.plan.lanes) - len(stored) for task, stored in tasks.items()}
         for task in tasks:
             if not left[task]:
@@ -100,16 +89,16 @@ class Runner:
                         if not left[event.task]:
                             yield self._task_ended(event.task)
 
-    def _lots(self, tasks: Mapping[int, LaneTraces]) -> Iterator[tuple[int, Sequence[_Lane]]]:
+    def _lots(self, tasks: Mapping[int, LaneTraces]) -> Iterator[tuple[int, Sequence[LaneRun]]]:
         """Lanes that run one after the other, or in so many slots of one batch; each task's in
         random order, but placebos after what they imitate."""
-        groups = defaultdict[tuple[bool, int, DrafterConfig | int], list[_Lane]](list)
+        groups = defaultdict[tuple[bool, int, DrafterConfig | int], list[LaneRun]](list)
         alone = self.plan.alone_tasks
         for task, stored in tasks.items():
             order = self.order(len(self.plan.lanes))
             positions = enumerate(sorted(order, key=self._imitates))
             lanes = [
-                _Lane(task, lane, position) for position, lane in positions if lane not in stored
+                LaneRun(task, lane, position) for position, lane in positions if lane not in stored
             ]
             slots = 1 if task in alone else min(self.batch, self.plan.task(task).batch)
             if slots == 1:
@@ -125,7 +114,7 @@ class Runner:
     def _imitates(self, lane: int) -> bool:
         return self.plan.lanes[lane].imitates is not None
 
-    def _warm_up(self, lanes: Sequence[_Lane], slots: int) -> Iterator[None]:
+    def _warm_up(self, lanes: Sequence[LaneRun], slots: int) -> Iterator[None]:
         """Kernels, caches and CUDA graphs exist before timed runs."""
         cold = {
             each.lane: each
@@ -147,45 +136,39 @@ class Runner:
                 for _ in self.session.together(islice(cycle(short), slots), slots):
                     yield None
 
-    def _alone(self, lanes: Iterable[_Lane]) -> Generator[RunnerEvent, None, None]:
+    def _alone(self, lanes: Iterable[LaneRun]) -> Generator[RunnerEvent, None, None]:
         for lane in lanes:
-            tokens = 0
-            try:
-                turns = self._conversation(lane)
-                if turns is None:
-                    yield self._as_strict(lane)
-                    continue
-                with closing(converse(self.engine, turns)) as written:
-                    while True:
-                        tokens += next(written)
-                        yield LaneProgress(lane.task, lane.lane, tokens)
-            except StopIteration as end:
-                yield self._ended(lane, end.value)
-            except ValueError as error:  # the settings are invalid for this prompt
-                yield self._refused(lane, error)
-
-    def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[RunnerEvent, None, None]:
-        assert self.session is not None
-        talks = list[Talk[_Lane]]()
-        for lane in lanes:
-            try:
-                turns = self._conversation(lane)
-            except ValueError as reason:  # nothing to imitate
-                yield self._refused(lane, reason)
+            talk = self._talk(lane)
+            if isinstance(talk, LaneEnded):
+                yield talk
                 continue
-            if turns is None:
-                yield self._as_strict(lane)
+            try:
+                with closing(converse(self.engine, talk)) as written:
+                    for tokens in accumulate(written):
+                        yield LaneProgress(lane.task, lane.lane, tokens)
+            except ValueError as error:  # the settings are invalid for this prompt
+                yield _refused(lane, error)
             else:
-                talks.append(Talk(lane, turns))
+                yield self._ended(lane, tuple(talk.traces))
+
+    def _together(self, lanes: Iterable[LaneRun], slots: int) -> Generator[RunnerEvent, None, None]:
+        assert self.session is not None
+        talks = list[Talk]()
+        for lane in lanes:
+            talk = self._talk(lane)
+            if isinstance(talk, LaneEnded):
+                yield talk
+            else:
+                talks.append(talk)
         filled = self.filled or bool(self.plan.loads)
         with closing(converse_together(self.session, talks, slots, filled=filled)) as ends:
-            for talk, end in ends:
-                if isinstance(end, ValueError):
-                    yield self._refused(talk.of, end)
+            for talk, error in ends:
+                if error:
+                    yield _refused(talk.of, error)
                 else:
-                    yield self._ended(talk.of, end, talk.seconds)
+                    yield self._ended(talk.of, tuple(talk.traces), talk.seconds)
 
-    def _rules(self, lane: _Lane) -> tuple[RuleConfig, ...]:
+    def _rules(self, lane: LaneRun) -> tuple[RuleConfig, ...]:
         """Return the rules of the turns of a placebo; empty for other lanes. Raises ValueError
         where there are no runs to imitate."""
         if not self._imitates(lane.lane):
@@ -197,17 +180,21 @@ class Runner:
         plan = self.plan
         return placebos_of(plan, self.session, plan.task(lane.task), lane.lane, traces)
 
-    def _conversation(self, lane: _Lane) -> Conversation | None:
-        """Return the conversation; None for a placebo that relaxes nothing, whose text is the
-        baseline's. Raises ValueError as ``_rules``."""
-        task, rules = self.plan.task(lane.task), self._rules(lane)
-        if rules and not any(rule.parameters["relaxed"] for rule in rules):
-            return None
-        first = config_of(self.plan, self.session, task, lane.lane, rules[0] if rules else None)
-        return conversation(first, self.plan.item(task).turns, rules)
+    def _talk(self, lane: LaneRun) -> Talk | LaneEnded:
+        """Return the conversation of a lane; that of a placebo ends without one where it relaxes
+        nothing, so that its text is the baseline's, or has no runs to imitate."""
+        task = self.plan.task(lane.task)
+        try:
+            rules = self._rules(lane)
+            if rules and not any(rule.parameters["relaxed"] for rule in rules):
+                return self._as_strict(lane)
+            first = config_of(self.plan, self.session, task, lane.lane, rules[0] if rules else None)
+        except ValueError as error:
+            return _refused(lane, error)
+        return Talk(lane, first, self.plan.item(task).turns, rules)
 
     def _ended(
-        self, lane: _Lane, traces: tuple[Trace, ...], batch_s: float = math.nan
+        self, lane: LaneRun, traces: tuple[Trace, ...], batch_s: float = math.nan
     ) -> LaneEnded:
         if not traces or traces[-1].status is Status.CANCELLED:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
@@ -222,52 +209,48 @@ class Runner:
         result = result_of(traces, scored, batch_s)
         if plan.lanes[lane.lane].scale < 1:  # its runs know the lower temperature alone
             result = without_shifts(result)
-        return self._lane_ended(lane, traces, result)
+        return LaneEnded(*lane, traces, result)
 
-    def _as_strict(self, lane: _Lane) -> LaneEnded:
+    def _as_strict(self, lane: LaneRun) -> LaneEnded:
         """Return the result of a placebo that relaxes nothing: that of its baseline, whose runs are
         not stored again; it has no times."""
         baseline = self.plan.baseline(lane.lane)
         traces = None if baseline is None else self._completed(lane.task).get(baseline)
         if not traces:
-            return self._refused(lane, ValueError("Strict has no completed run here."))
+            return _refused(lane, ValueError("Strict has no completed run here."))
         ended = self._ended(lane, tuple(map(without_times, traces)))
         eligible = sum(float(rule.parameters["of"]) for rule in self._rules(lane))
         result = replace(ended.result, due=0.0, eligible=eligible, batch=1)
         return ended._replace(traces=(), result=result)
-
-    def _refused(self, lane: _Lane, error: ValueError) -> LaneEnded:
-        return self._lane_ended(lane, (), refused(error))
-
-    def _lane_ended(self, lane: _Lane, traces: tuple[Trace, ...], result: LaneResult) -> LaneEnded:
-        relatives = self._relatives(lane.task, last=False)
-        self._known[lane.task] |= relatives
-        return LaneEnded(*lane, traces, result, relatives)
-
-    def _task_ended(self, task: int) -> TaskEnded:
-        relatives = self._known[task] | self._relatives(task, last=True)
-        del self._ran[task], self._known[task]
-        return TaskEnded(task, relatives)
 
     def _completed(self, task: int) -> dict[int, tuple[Trace, ...]]:
         """Return the completed lanes of a task."""
         ran = self._ran[task].items()
         return {lane: each for lane, each in ran if each[-1].status is Status.COMPLETED}
 
-    def _relatives(self, task: int, *, last: bool) -> dict[int, Mapping[str, object]]:
-        """Relative results of every completed lane that has none yet and a completed baseline.
-        Unless ``last``, the lane without drafts must be completed too."""
+    def _task_ended(self, task: int) -> TaskEnded:
         completed = self._completed(task)
-        none = None if self.plan.none is None else completed.get(self.plan.none)
-        if self.plan.none is not None and none is None and not last:
-            return {}
-        relatives = dict[int, Mapping[str, object]]()
-        for lane in completed.keys() - self._known[task].keys():
-            baseline = self.plan.baseline(lane)
-            beside = completed[lane] if baseline is None else completed.get(baseline)
-            if beside is not None:
-                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
-        return relatives
+        del self._ran[task]
+        return TaskEnded(task, relatives_of(self.plan, completed))
+
+
+def relatives_of(
+    plan: Plan, completed: Mapping[int, Sequence[Trace]]
+) -> dict[int, Mapping[str, object]]:
+    """Return the values of all completed lanes of a task whose baseline is completed, relative to
+    it."""
+    none = None if plan.none is None else completed.get(plan.none)
+    relatives = dict[int, Mapping[str, object]]()
+    for lane, traces in completed.items():
+        baseline = plan.baseline(lane)
+        beside = traces if baseline is None else completed.get(baseline)
+        if beside is not None:
+            relatives[lane] = relative_of(traces, beside, none).as_dict()
+    return relatives
+
+
+def _refused(lane: LaneRun, error: ValueError) -> LaneEnded:
+    return LaneEnded(*lane, (), refused(error))
 
 
 def chunk_of(plan: Plan, batch: int) -> int:

@@ -5,15 +5,18 @@ results, which are in the store, so it goes on where it stopped."""
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tqdm import tqdm
+
 from evaluation.plan.plan import Plan
 from evaluation.plan.valid import MAX_BATCH
 from evaluation.study.engine import LaneEngine
-from evaluation.study.launch import Events, Waves, local_runner, write_line
+from evaluation.study.launch import Events, Waves, local_runner
 from evaluation.study.result import LaneResult, read_result
 from evaluation.study.worker import Work, Worker
 from mars_core.types import Status
@@ -42,9 +45,10 @@ def in_trials(work: Work, plan: Plan, session: Session, engine: LaneEngine) -> W
         rates = throughput(read_result(row.data) for row in results)
         best = max(rates, key=rates.__getitem__, default=1)
         measured = ", ".join(f"{rate:,.0f} in batches of {size}" for size, rate in rates.items())
-        write_line(
+        tqdm.write(
             f"Tokens/s: {measured or 'not measured'}. {len(others):,} tasks run in batches of "
-            f"{best}."
+            f"{best}.",
+            file=sys.stderr,
         )
         yield [events(others, best, filled=False)]
 

@@ -62,24 +62,21 @@ class Work:
             self._renewed_at = time.monotonic()
             self.store.work_on(self.study_id, AT_WORK_S)
 
-    def commit(self, event: LaneProgress | LaneEnded | TaskEnded, worker: str) -> WorkerEvent:
+    def commit(
+        self, event: LaneProgress | LaneEnded | TaskEnded, worker: str, *, closes: bool = True
+    ) -> WorkerEvent:
+        """``closes``: whether a task that ended is done."""
         self.go_on()
         if isinstance(event, LaneProgress):
             return event
         if isinstance(event, TaskEnded):
-            self.store.finish_task(self.study_id, event.task, event.relatives)
+            self.store.finish_task(self.study_id, event.task, event.relatives, done=closes)
             return None
-        task, lane, order, traces, result, relatives = event
+        task, lane, order, traces, result = event
+        data = result.as_dict()
         try:
             self.store.save_result(
-                self.study_id,
-                task,
-                lane,
-                traces,
-                result.as_dict(),
-                order=order,
-                worker=worker,
-                relatives=relatives,
+                self.study_id, task, lane, traces, data, order=order, worker=worker
             )
         except ResultExists as error:
             log.warning("%s", error)
@@ -105,8 +102,7 @@ class Worker:
             tasks = {task: {**self.others, **self.work.traces(task)} for task in chunk}
             with closing(self.runner.run(tasks)) as events:
                 for event in events:
-                    left_open = bool(self.others) and isinstance(event, TaskEnded)
-                    yield self.work.commit(event, name) if event and not left_open else None
+                    yield self.work.commit(event, name, closes=not self.others) if event else None
 
 
 def taken(tasks: deque[int], count: int) -> list[int]:

@@ -75,14 +75,12 @@ class Results(Connected):
         *,
         order: int,
         worker: str,
-        relatives: Relatives | None = None,
     ) -> tuple[str, ...]:
         """Save the runs of a lane, one per turn, and their result in one transaction; returns the
         ids of the runs.
 
-        The comparison of each turn is created with its first run.
-        ``relatives``: values of saved lanes of this task relative to their baselines. Raises
-        ResultExists if the lane has a result already.
+        The comparison of each turn is created with its first run. Raises ResultExists if the lane
+        has a result already.
         """
         with explained("The result was not saved", self.location):
             new = [new_run(trace, lane, order) for trace in traces]
@@ -105,21 +103,26 @@ class Results(Connected):
                 insert(StudyResult),
                 row | {"execution_order": order, "run_ids": run_ids, "data": data},
             )
-            _save_relatives(connection, of_task, relatives or {})
             return run_ids
 
     def task_results(self, study_id: str, task: int) -> dict[int, StoredResult]:
         """Lane → result of a task, which may be unfinished."""
         return {result.lane: result for result in self._results(study_id, StudyResult.task == task)}
 
-    def finish_task(self, study_id: str, task: int, relatives: Relatives) -> None:
-        """Save the relative values of these lanes, and close the task."""
+    def finish_task(
+        self, study_id: str, task: int, relatives: Relatives, *, done: bool = True
+    ) -> None:
+        """Save the values of these lanes relative to their baselines, and close the task if it is
+        ``done``."""
         of_task = {"study_id": study_id, "task": task}
         with self._write("The task was not finished", PATIENCE_S) as connection:
             _locked_task(connection, study_id, task)
-            _save_relatives(connection, of_task, relatives)
-            done = update(StudyTask).filter_by(**of_task)
-            connection.execute(done.values(done_at=clock(connection)))
+            for lane, relative in relatives.items():
+                of_lane = update(StudyResult).filter_by(**of_task, lane=lane)
+                connection.execute(of_lane.values(relative=relative))
+            if done:
+                change = update(StudyTask).filter_by(**of_task)
+                connection.execute(change.values(done_at=clock(connection)))
 
     def results(self, study_id: str) -> tuple[StoredResult, ...]:
         """Return all results, also those of tasks that are not done, by task, then lane."""
@@ -201,14 +204,6 @@ def _locked_task(connection: Connection, study_id: str, task: int) -> list[str]:
     statement = select(StudyTask.comparison_ids).filter_by(study_id=study_id, task=task)
     known: list[str] = connection.execute(statement.with_for_update()).scalar_one()
     return known
-
-
-def _save_relatives(
-    connection: Connection, of_task: Mapping[str, Any], relatives: Relatives
-) -> None:
-    for lane, relative in relatives.items():
-        of_lane = update(StudyResult).filter_by(**of_task, lane=lane)
-        connection.execute(of_lane.values(relative=relative))
 
 
 def _comparisons(

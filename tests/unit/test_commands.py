@@ -81,7 +81,6 @@ RUN = {
     "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
     "mars eval run --pair smollm2-135m --suite instructions --limit 20 --lengths 512,1024,2048 --rules none,strict,mars "
     "--no-placebos": f"--pair bundled {SMALL} --lengths 80,160",
-    "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
     "mars publish site --tag best": "",
     "mars eval run --pair bundled --suite demo_arithmetic --rules strict,mars --theta 0.9,0.97 --batch 16 "
@@ -145,7 +144,7 @@ NOT_RUN = {  # expressions of full commands, without variables of the environmen
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
     r"mars eval report STUDY --folder F": "writes files; tests/unit/evaluation/study/test_command.py does",
     r"mars eval follow STUDY.*": "decodes for long; tests/unit/evaluation/study/test_follow.py runs it",
-    r"mars eval run … --ray.*": "starts processes, as tests/unit/evaluation/study/test_cluster.py does",
+    r"mars eval run … --ray.*": "starts processes, as tests/faults/test_nodes.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
     r"(\.venv/bin/)?mars fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
     r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
@@ -349,7 +348,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mars.jsonl").write_text(json.dumps(LINE), encoding="utf-8")
     (tmp_path / "prompts.txt").write_text("Tell me a story.\n", encoding="utf-8")
     monkeypatch.setattr("evaluation.lossless.command.ENOUGH", 1)  # of fewer drafts more is asked
-    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", (999, 1_999))
+    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", 1_999)
     for name in ("rounds.TOKENS", "referred.TOKENS", "sampled.LONG", "referred.LONG"):
         monkeypatch.setattr(f"evaluation.lossless.{name}", 12)
     monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")

@@ -11,12 +11,11 @@ from display.blocks import (
     Head,
     Paragraph,
     Picture,
-    ReportDocument,
     ReportTable,
     Section,
     TableCell,
 )
-from display.format import MISSING, count, duration, number, ratio, signed
+from display.format import MISSING, count, duration, number, ratio
 from display.names import drafts_label
 from display.palette import NEUTRAL
 from display.panels import Look, Panel, lines_panel, panels_plot, spanning, ticked
@@ -37,11 +36,6 @@ BATCH_LEAD = (
     "Tokens a second of a batch of N runs, of all lanes with the same drafter: the time of a step "
     "is divided equally among the runs that are in it. It is throughput, compared only with none "
     "in a batch of the same size; the times of single runs in it are unknown."
-)
-PREDICTED = (
-    "Predicted, not measured: from the times of the study's steps, by runs and drafted tokens, "
-    "and the acceptance of each rule, taken to be the same at every load. The ends are as far as "
-    "the predictions of measured rates are off."
 )
 HEADS = (
     *("temperature", "runs", "rule", "drafter"),
@@ -79,15 +73,6 @@ def load_section(report: Report) -> Section | None:
         return Section("load", "Throughput and latency", (table,), LOAD_LEAD)
     best = best_blocks(report.throughputs)
     return Section("load", "Throughput of batches", (*best, table), BATCH_LEAD)
-
-
-def predicted_document(rows: Sequence[LoadRow], errors: Sequence[float]) -> ReportDocument:
-    """``errors``: of predictions of what was measured."""
-    off = f"{signed(100 * min(errors))} to {signed(100 * max(errors))} %"
-    note = f" They differ from the {count(len(errors))} measured rates by {off}."
-    blocks = (*best_blocks(rows), *load_pictures(rows))
-    section = Section("predicted", "Throughput by load", blocks, f"{PREDICTED}{note}")
-    return ReportDocument("Predicted throughput of batches", (), (section,))
 
 
 def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:

@@ -91,23 +91,23 @@ def _classes(plan: Plan, strict: Lane, temperature: float) -> Iterator[_Class]:
     for name, test in ranks.items():
         yield _Class(name, None, test, every)
     for number, lane in enumerate(plan.lanes):
-        if lane.drafter == strict.drafter and is_recorded(lane.rule, temperature):
-            yield _of_rule(number, lane, temperature)
+        if lane.drafter == strict.drafter and is_recorded(lane.rule):
+            yield _of_rule(number, lane)
 
 
-def _of_rule(number: int, lane: Lane, temperature: float) -> _Class:
-    rule, most = lane.rule, RULES[lane.rule.name].relaxes
+def _of_rule(number: int, lane: Lane) -> _Class:
+    rule, most = lane.rule, RULES[lane.rule.name].relaxes or 0
 
     def has(token: Token) -> bool:
-        return relaxes(rule, token, temperature)
+        return relaxes(rule, token)
 
     def within(token: Token) -> bool:
         return decides(rule, token)
 
     def near(token: Token) -> bool:
-        return token.rank <= (most or 0) and within(token)
+        return token.rank <= most and within(token)
 
-    return _Class(lane.title, number, has, within, near if most else None)
+    return _Class(lane.title, number, has, within, near)
 
 
 def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]) -> InterventionRow:

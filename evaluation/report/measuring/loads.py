@@ -1,16 +1,12 @@
-"""Throughput by load: measured over the requests in flight or the runs of a batch, and predicted from
-the same counters for other batches and K."""
+"""Throughput by load: over the requests in flight or the runs of a batch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import product
+from collections.abc import Iterator
 
 import numpy as np
 
-from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
 from evaluation.report.measured import BLANK
 from evaluation.report.measuring.grid import Grid, pooled
 from evaluation.report.rows import LoadRow
@@ -21,7 +17,6 @@ from evaluation.statistics import (
     over,
     percentile_intervals,
 )
-from mars_core.types import DrafterConfig
 
 
 def load_rows(grid: Grid) -> Iterator[LoadRow]:
@@ -46,15 +41,14 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
             )
 
 
-def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Indices]]:
-    """Temperature, load and the tasks that every lane completed with it. ``single``: also of a
-    study without batches."""
+def _cells(grid: Grid) -> Iterator[tuple[float, int, Indices]]:
+    """Temperature, load and the tasks that every lane completed with it."""
     plan, batch, used = grid.plan, grid.numbers["batch"], grid.completed.all(axis=1)
     if plan.served:
         loads = np.array([plan.served.load(task.repeat) for task in grid.tasks])
     else:
         loads = batch[:, 0] if plan.auto else np.array([task.batch for task in grid.tasks])
-        used = used & (batch == loads[:, None]).all(axis=1) & (single or plan.batch > 1)
+        used = used & (batch == loads[:, None]).all(axis=1) & (plan.batch > 1)
     for temperature in plan.temperatures:
         here = used & (grid.temperature == temperature)
         for load in sorted(set(map(int, loads[here]))):
@@ -83,68 +77,3 @@ def _seconds(grid: Grid, rows: Indices, load: int) -> Array:
     alone = grid.plan.served or load == 1
     seconds: Array = grid.numbers["wall_s" if alone else "batch_s"][rows]
     return seconds
-
-
-def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[LoadRow]:
-    """Predict the rates of none and of every rule that drafts chains, with each K, in batches of
-    these sizes: from the times of steps and the acceptance of all runs. Raises ValueError for too
-    few."""
-    plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
-    for number, lane in enumerate(plan.lanes):  # the one with the largest K
-        if lane.drafts and not lane.drafter.tree and not lane.is_control:
-            key = lane.name, replace(lane.drafter, k=0)
-            longest = max(lane.drafter.k, plan.lanes[families.get(key, number)].drafter.k)
-            families[key] = number if lane.drafter.k == longest else families[key]
-    for temperature in plan.temperatures:
-        cells = [cell for cell in _cells(grid, single=True) if cell[0] == temperature]
-        for (_, drafter), number in families.items():
-            times = step_times(list(_steps(grid, cells, drafter)))
-            if times is None:
-                raise ValueError(
-                    f"The study has too few different steps with {drafter.kind} at temperature "
-                    f"{temperature:g}; a prediction needs none or two K, in single runs or in "
-                    "batches of two sizes."
-                )
-            rows = np.concatenate([rows for *_, rows in cells])
-            accepted, drafted = (
-                each[rows, number].sum(axis=0).tolist() for each in (grid.kept_at, grid.drafted_at)
-            )
-            acceptance = acceptance_of_counts(accepted, drafted)
-            for load, k in product(loads, (0, *ks)):
-                lane = replace(plan.lanes[number], drafter=replace(drafter, k=k))
-                rate = Interval(load * acceptance.tokens(k) / times.of(load, k))
-                none = load / times.of(load, 0)
-                if k:
-                    yield LoadRow(temperature, load, lane, rate, Interval(rate.value / none))
-                elif plan.none is not None and number == min(families.values()):
-                    yield LoadRow(temperature, load, plan.lanes[plan.none], rate, BLANK)
-
-
-def errors(grid: Grid) -> Iterator[float]:
-    """Predicted over measured rates − 1, of every lane and load that can be predicted."""
-    cells = list(_cells(grid, single=True))
-    loads = sorted({load for _, load, _ in cells})
-    ks = sorted({lane.drafter.k for lane in grid.plan.lanes if lane.drafts})
-    rates = {
-        (row.temperature, row.load, row.lane.name, row.lane.drafts): row.tokens_per_s.value
-        for row in predicted(grid, loads, ks)
-    }
-    for temperature, load, rows in cells:
-        tokens, seconds = grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)
-        for number, lane in enumerate(grid.plan.lanes):
-            if rate := rates.get((temperature, load, lane.name, lane.drafts)):
-                yield rate * float(seconds[:, number].sum() / tokens[:, number].sum()) - 1
-
-
-def _steps(
-    grid: Grid, cells: Iterable[tuple[float, int, Indices]], drafter: DrafterConfig
-) -> Iterator[MeasuredStep]:
-    """Yield the steps of none and of the lanes with this drafter."""
-    for _, load, rows in cells:
-        seconds = _seconds(grid, rows, load).sum(axis=0)
-        steps, draft_s = (grid.numbers[name][rows].sum(axis=0) for name in ("steps", "draft_s"))
-        for number, lane in enumerate(grid.plan.lanes):
-            k = lane.drafter.k if lane.drafts else 0
-            if not lane.drafts or replace(lane.drafter, k=0) == drafter:
-                each = load * seconds[number] / steps[number], draft_s[number] / steps[number]
-                yield MeasuredStep(load, k, *map(float, each))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from evaluation.plan.lane import Lane
 from evaluation.plan.plan import Plan
-from evaluation.study.result import relative_of, result_of
+from evaluation.study.result import result_of
+from evaluation.study.runner import relatives_of
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status, Trace
 from storage import RunStore
 
@@ -37,10 +38,5 @@ def save_study(
         completed = {
             lane: traces for lane, traces in enumerate(ran) if traces[-1].status is Status.COMPLETED
         }
-        relatives = {}
-        for lane, traces in completed.items():
-            baseline = plan.baseline(lane)
-            if strict := completed.get(lane if baseline is None else baseline):
-                relatives[lane] = relative_of(traces, strict, completed.get(0)).as_dict()
-        store.finish_task(study_id, task, relatives)
+        store.finish_task(study_id, task, relatives_of(plan, completed))
     return study_id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -13,16 +12,12 @@ import pytest
 from evaluation.planner import (
     Acceptance,
     Costs,
-    MeasuredStep,
-    StepTimes,
     Times,
     acceptance_of,
-    acceptance_of_counts,
     best,
     costs_of,
     expected_tokens,
     planned,
-    step_times,
     times_of,
 )
 from mars_core.models import BUNDLED_PAIR
@@ -186,42 +181,3 @@ def _with_tree(
     run = session.start(replace(config, prefix=prefix))
     assert list(run)
     return run.trace()
-
-
-TIMES = StepTimes(step=4.0, k=0.5, run=0.25, token=0.125)
-
-
-@pytest.mark.parametrize("loads", [(1, 4, 8), (2, 16)])
-def test_the_times_of_steps_are_those_of_measured_batches(loads: Sequence[int]) -> None:
-    steps = [
-        MeasuredStep(load, k, TIMES.of(load, k), math.nan) for load in loads for k in (0, 2, 5)
-    ]
-    times = step_times(steps)
-    assert times is not None and times == pytest.approx(TIMES)
-    assert times.of(32, 7) == pytest.approx(4 + 3.5 + 8 + 28)
-
-
-def test_from_single_runs_a_further_run_costs_what_further_tokens_cost() -> None:
-    """A pass of the target takes 3 + its tokens, one of the drafter a quarter of that."""
-    steps = [MeasuredStep(1, k, 3 + (k + 1) + k, k) for k in (0, 2, 5)]
-    times = step_times(steps)
-    assert times is not None
-    for runs, k in ((1, 5), (8, 0), (8, 3)):
-        assert times.of(runs, k) == pytest.approx(3 + runs * (k + 1) + k * (3 + runs) / 4)
-
-
-@pytest.mark.parametrize("steps", [[(1, 0)], [(4, 0), (4, 2)], [(1, 2), (4, 2)], []])
-def test_from_too_few_steps_nothing_is_predicted(steps: Sequence[tuple[int, int]]) -> None:
-    assert step_times([MeasuredStep(*each, 1.0, 0.5) for each in steps]) is None
-
-
-def test_counts_of_many_runs_are_an_acceptance() -> None:
-    """Of 10 steps with drafts of three tokens 8 kept one, 4 a second and 1 a third."""
-    acceptance = acceptance_of_counts((8, 4, 1), (10, 10, 10))
-    assert acceptance.rates == pytest.approx((0.8, 0.5, 0.25))
-    assert acceptance.beyond == pytest.approx(13 / 22)
-    assert acceptance.tokens(3) == pytest.approx(1 + 0.8 + 0.4 + 0.1)
-    assert acceptance.tokens(4) == pytest.approx(2.3 + 0.1 * 13 / 22)
-    assert acceptance_of_counts((), ()).tokens(2) == 1
-    none_below = acceptance_of_counts((8, 0, 0), (10, 10, 10)).rates
-    assert none_below == pytest.approx((0.8, 0, 8 / 18))

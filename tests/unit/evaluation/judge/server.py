@@ -14,10 +14,9 @@ KEY = "sk-secret-1234"
 
 
 class Reply(NamedTuple):
-    """``text`` as the content of a chat completion, or with another status as the body; or the
-    full answer."""
+    """``text`` as the content of a chat completion, or with another status as the body."""
 
-    text: str | dict[str, Any]
+    text: str
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -43,8 +42,7 @@ def serve(
                 requests.append(JudgeRequest(self.path, self.headers["authorization"], body))
                 reply = judge(body, len(requests) - 1)
             chat = {"choices": [{"message": {"role": "assistant", "content": reply.text}}]}
-            body_ = reply.text if isinstance(reply.text, dict) else chat
-            content = (json.dumps(body_) if reply.status == 200 else str(reply.text)).encode()
+            content = (json.dumps(chat) if reply.status == 200 else reply.text).encode()
             self.send_response(reply.status)
             for name, value in (*reply.headers, ("content-length", str(len(content)))):
                 self.send_header(name, value)

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", (999, 1_999))
+    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", 1_999)
     monkeypatch.setattr("evaluation.lossless.draws.FINER", 1.1)

@@ -63,14 +63,9 @@ STRICT, FLEXIBLE = "strict-match", "flexible-extract"
     [
         ("2 + 2 = 4\n#### 1234", True, True),
         ("#### $1,234.", False, True),  # the filter takes no currency sign
-        ("#### 1,234", True, True),
         ("The answer is 1,234.", False, True),
-        ("It is $1234", False, True),
         ("#### 1234\n\nQuestion: 5", True, False),
-        ("#### 5\n#### 1234", False, True),
         ("1234 apples and 3 pears", False, False),
-        ("#### -1234", False, False),
-        ("I do not know.", False, False),
         ("", False, False),
     ],
 )
@@ -104,18 +99,10 @@ def test_letters_are_right_where_mmlu_pro_says_so(text: str, right: bool) -> Non
     ("text", "reference"),
     [
         ("So \\boxed{\\dfrac{3}{5}}.", "\\frac35"),
-        ("It is $\\boxed{\\left( 3, \\frac{\\pi}{2} \\right)}$.", "(3,\\frac{\\pi}{2})"),
         ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"),
-        ("\\boxed{90^\\circ}", "90"),
-        ("\\boxed{10\\%}", "We find $x=\\boxed{10}$."),
         ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."),
         ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
         ("\\boxed{3}, no, \\boxed{5}", "5"),
-        (
-            "\\boxed{\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}}",
-            "\\begin{pmatrix}1\\\\2\\end{pmatrix}",
-        ),
-        ("\\(\\boxed{p - q}\\)", "p-q"),
         (
             "The answer is $\\sqrt3$.",
             "\\sqrt{3}",
@@ -135,10 +122,7 @@ def test_boxed_answers_are_compared_as_latex(text: str, reference: str) -> None:
         ("\\boxed{5", "5"),  # cut off
         ("5 \\boxed{}", "5"),
         ("", "5"),
-        ("\\boxed{(1,2)}", "(2,1)"),
-        ("The answer is 5, I think.", "5"),
         ("\\fbox{5}", "6"),
-        ("\\frac", "\\frac{1}{2}"),
         ("}}}{{{", "\\boxed{5}"),
         ("5", "{5"),  # a reference that closes nothing
         ("\\boxed{" * 3000, "5"),

@@ -16,12 +16,10 @@ from typing import Any
 
 import pytest
 
-from display.render import markdown
 from evaluation.item import Item, Suite
 from evaluation.plan.lane import Lane
-from evaluation.report.document.loads import predicted_document
 from evaluation.report.files import markdown_of, results_table
-from evaluation.report.measure import measure, predict
+from evaluation.report.measure import measure
 from evaluation.report.shapes import write_answers
 from evaluation.study.batch import _taken, batch_of, decode
 from evaluation.study.events import LaneEnded
@@ -120,12 +118,6 @@ def test_every_task_is_decoded_in_a_batch_of_each_size(
     assert {len(answer["choices"]) for answer in answers} == {1}
     text = markdown_of(report)
     assert "Batch of: 3" in text and "another text" not in text
-    predicted, errors = predict(store, study, (1, 2), (2, 3))
-    assert len(errors) == len(report.loads)
-    assert [(row.load, row.lane.drafts) for row in predicted if row.load == 2] == [
-        (2, drafts) for drafts in ("", "model K=2", "model K=3")
-    ]
-    assert "They differ from the 6 measured" in markdown(predicted_document(predicted, errors))
 
 
 def test_a_batch_whose_size_is_compared_is_full_until_its_last_run_has_ended() -> None:

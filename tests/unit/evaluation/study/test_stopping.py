@@ -23,9 +23,7 @@ def test_a_signal_stops_a_study_that_goes_on_later_with_the_same_sampler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:  # the signal comes after the first lane
-        patch.setattr(
-            "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
-        )
+        patch.setattr("tqdm.tqdm.update", lambda *_: os.kill(os.getpid(), number))
         assert mars(f"eval run {options} --temperature 1") == INTERRUPTED
     study, _ = planned(url)
     assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
@@ -46,12 +44,11 @@ def test_a_signal_stops_a_study_that_goes_on_later_with_the_same_sampler(
 def test_a_second_ctrl_c_says_how_to_go_on(
     options: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def twice(*_: object) -> str:
+    def twice(*_: object) -> None:
         for _number in range(2):
             os.kill(os.getpid(), signal.SIGINT)
-        return ""
 
-    monkeypatch.setattr("evaluation.study.launch.progress_line", twice)
+    monkeypatch.setattr("tqdm.tqdm.update", twice)
     assert mars(f"eval run {options}") == INTERRUPTED
     study, _ = planned(url)
     assert capsys.readouterr().err.endswith(f"Continue with: mars eval resume {study}\n")
