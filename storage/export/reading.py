@@ -55,7 +55,7 @@ def _runs_of(store: RunStore, names: Sequence[str], page: list[str]) -> list[dic
         return [rows[id_] for id_ in some if id_ in rows]
 
     of_page = [id_ for id_, of in sorted(ids, key=lambda row: page.index(row.comparison_id))]
-    return [row for some in batches(of_page) for row in store.intact(read, "run", some)]
+    return store.intact(read, "run", of_page)
 
 
 def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
