@@ -1,5 +1,5 @@
-"""``mars eval run | match | resume | list | report | plan | export | judge | follow | delete``, ``mars
-advise`` and ``mars check``.
+"""``mars eval run | match | resume``, ``mars advise`` and ``mars check``; further commands of ``mars
+eval`` are in results.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
 it is not and 2 where that is not known. Results go to standard output, progress to standard error.
@@ -11,7 +11,7 @@ import json
 import math
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,11 @@ from evaluation.served.server import ServerError
 from evaluation.study.worker import Work
 from mars_core.settings.command_line import settings_named
 from mars_playground.output import note, write
-from mars_playground.results import COMMANDS, find_study
+from mars_playground.results import COMMANDS, find_study, followed
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
     from evaluation.plan.plan import Plan
-    from evaluation.study.follow import FollowProgress
     from mars_core.models import Pair, PairSpec
     from mars_core.session import Session
 
@@ -244,40 +243,10 @@ def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> 
     try:
         with work:
             progress = intervene(work.store, work.study_id, session, plan.batch)
-            return _followed(progress, "rejected tokens were relaxed alone", quiet=options.quiet)
+            return followed(progress, "rejected tokens were relaxed alone", quiet=options.quiet)
     except KeyboardInterrupt:
         note(f"Stopped. Continue with: mars eval resume {work.study_id}")
         return INTERRUPTED
-
-
-def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
-    """Exit status 1 where a continuation failed."""
-    from tqdm import tqdm
-
-    with tqdm(unit=" runs", disable=quiet) as bar:
-        for progress in tokens:
-            bar.total, bar.n = progress.runs, progress.done
-            bar.refresh()
-    note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
-    return 1 if progress.failed else 0
-
-
-def _follow(options: Namespace, store: RunStore) -> int:
-    """Follow the relaxed tokens of a study. Exit status 1 where a continuation failed."""
-    from evaluation.study.batch import batch_of
-    from evaluation.study.check import check_models, longest
-    from evaluation.study.follow import follow_tokens, followed_plan
-    from evaluation.study.launch import open_session
-
-    if options.sample is not None and options.sample < 1:
-        raise ValueError(f"--sample is {options.sample}; it must be 1 or more.")
-    study_id = find_study(store, options.study)
-    plan = followed_plan(store, study_id)
-    session = open_session(options, plan.models.spec())
-    check_models(plan, session.pair)
-    batch = batch_of(options.batch, session.pair, longest(plan, session))
-    progress = follow_tokens(store, study_id, session, batch, options.sample)
-    return _followed(progress, "relaxed tokens were followed", quiet=options.quiet)
 
 
 _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
@@ -285,6 +254,5 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "run": _run,
     "match": _choose,
     "resume": _resume,
-    "follow": _follow,
     **COMMANDS,
 }
