@@ -7,7 +7,6 @@ times ISO 8601 in UTC; cells as in cells.py.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -57,18 +56,11 @@ def write_parquet(
     with (
         atomic(file, "The Parquet file was not written")
         if isinstance(file, Path)
-        else nullcontext(file) as part
+        else nullcontext(file) as part,
+        pq.ParquetWriter(part, schema, **options) as writer,
     ):
-        groups = _groups(tables)
-        group = next(groups, schema.empty_table()).replace_schema_metadata()
-        # Texts may be dictionary-encoded in ``group``, but not in the schema that readers find.
-        with pq.ParquetWriter(part, group.schema, store_schema=False, **options) as writer:
-            while group is not None:
-                writer.write_table(group.replace_schema_metadata())
-                group = next(groups, None)
-            writer.add_key_value_metadata(
-                {**schema.metadata, "ARROW:schema": b64encode(schema.serialize())}
-            )
+        for group in _groups(tables):
+            writer.write_table(group.cast(schema))
 
 
 @contextmanager
@@ -101,7 +93,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for table in tables:
         pending.append(table)
         if sum(map(len, pending)) >= ROWS_A_GROUP:
-            yield pa.concat_tables(pending).unify_dictionaries()
+            yield pa.concat_tables(pending)
             pending = []
     if pending:
-        yield pa.concat_tables(pending).unify_dictionaries()
+        yield pa.concat_tables(pending)
