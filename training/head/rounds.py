@@ -19,8 +19,7 @@ import torch
 import torch.distributed as dist
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mars_core.decoder import input_embedding
-from mars_core.decoder.packing import pack
+from mars_core.decoder import input_embedding, prepare
 from mars_core.eagle3.head import Eagle3Head
 from training.head.learning import Learner, Learning, batches
 from training.head.model import (
@@ -30,7 +29,7 @@ from training.head.model import (
     save_head,
     stored_head,
 )
-from training.head.passes import ATTENTION, cell_bytes
+from training.head.passes import cell_bytes
 from training.head.processes import TrainingProcess
 from training.head.synthesis import Synthesis, TextSample, TextWriter
 
@@ -67,6 +66,7 @@ class Training:
         how = Learning(rate=options.rate)
         self._how = how if on_cpu else replace(how, batch=GPU_BATCH)
         self._target = self._opened()
+        prepare(self._target)
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()
@@ -74,8 +74,6 @@ class Training:
         self._began = began - self._progress.seconds
         seed = options.seed + 1_000 * self._progress.rounds + process.rank
         self._rng = random.Random(seed)
-        if on_cpu:
-            pack(self._target)
         if texts is None:
             texts = Synthesis() if on_cpu else Synthesis(cells=self._gpu_cells())
         self._writer = TextWriter(self._target, tokenizer, self._feature_layers, texts, seed)
@@ -89,9 +87,7 @@ class Training:
 
     def _opened(self) -> Any:
         source: Any = AutoModelForCausalLM
-        model = source.from_pretrained(
-            self._options.target, dtype=torch.bfloat16, attn_implementation=ATTENTION
-        )
+        model = source.from_pretrained(self._options.target, dtype=torch.bfloat16)
         return model.to(self._process.device).eval().requires_grad_(False)
 
     def run(self) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-from mars_core.decoder.packing import pack
+from mars_core.decoder import prepare
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.errors import ModelError
@@ -24,7 +24,6 @@ from tests.checkpoints import tiny_checkpoint
 from tests.live_pairs import traced
 from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, Learning
-from training.head.passes import ATTENTION
 from training.head.processes import TrainingProcess
 from training.head.rounds import Training
 from training.head.synthesis import Synthesis, TextSample, TextWriter
@@ -102,8 +101,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _open(folder: Path) -> tuple[Any, Any]:
     source: Any = AutoModelForCausalLM
-    model = source.from_pretrained(folder, dtype=torch.float32, attn_implementation=ATTENTION)
-    return model.eval().requires_grad_(False), AutoTokenizer.from_pretrained(folder)
+    model = source.from_pretrained(folder, dtype=torch.float32).eval().requires_grad_(False)
+    prepare(model)
+    return model, AutoTokenizer.from_pretrained(folder)
 
 
 @torch.inference_mode()
@@ -113,7 +113,6 @@ def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_th
     """Rows have separate positions and start anew; the oracle is transformers'
     attention over one text."""
     model, tokenizer = _open(target)
-    pack(model)
     writer = TextWriter(model, tokenizer, (0, 1), _SMALL, 5)
     samples = list(writer.samples(900))
     plain = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
