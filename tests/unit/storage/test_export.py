@@ -202,6 +202,7 @@ def test_tokens_and_nodes_say_where_they_are(store: RunStore) -> None:
     of_tokens = [
         (step, ordinal, token) for step in trace.steps for ordinal, token in enumerate(step.tokens)
     ]
+    written = ""
     for row, (step, ordinal, token) in zip(tokens, of_tokens, strict=True):
         assert (row["step"], row["ordinal"]) == (str(step.index), str(ordinal))
         for name in ("drafted", "kept", "draft_s", "verify_s", "elapsed_s"):
@@ -209,6 +210,8 @@ def test_tokens_and_nodes_say_where_they_are(store: RunStore) -> None:
         piece = json.loads(row["piece"])
         if token.outcome is not Outcome.REJECTED:
             assert trace.text[int(row["char_start"]) : int(row["char_end"])] == piece
+            written += piece
+    assert written and trace.text.endswith(written)
     at = [(step, number) for step in trace.steps for number in range(1, len(step.nodes) + 1)]
     for row, (step, number) in zip(nodes, at, strict=True):
         judged = any(token.node == number for token in step.tokens)
