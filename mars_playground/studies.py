@@ -31,7 +31,7 @@ from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
     from evaluation.plan.plan import Plan
-    from mars_core.models import Pair, PairSpec
+    from mars_core.models import Pair
     from mars_core.session import Session
 
 
@@ -58,8 +58,7 @@ def _run(options: Namespace, store: RunStore) -> int:
         return _serve(
             options, store, read_served_options(options, partial(find_server, os.environ))
         )
-    spec, session, plan = _planned(options, read_plan_options)
-    return _begun(options, store, spec, session, plan)
+    return _begun(options, store, *_planned(options, read_plan_options))
 
 
 def _planned_before(options: Namespace, store: RunStore) -> int:
@@ -77,17 +76,13 @@ def _planned_before(options: Namespace, store: RunStore) -> int:
         raise ValueError("The plan runs code that models wrote; allow it with --execute-code.")
     if plan.served:
         return _serve(options, store, plan)
-    spec = plan.models.spec()
-    session = open_session(options, spec)
-    return _begun(options, store, spec, session, plan)
+    return _begun(options, store, open_session(options, plan.models.spec()), plan)
 
 
-def _begun(
-    options: Namespace, store: RunStore, spec: PairSpec, session: Session, plan: Plan
-) -> int:
+def _begun(options: Namespace, store: RunStore, session: Session, plan: Plan) -> int:
     study_id = _stored(store, plan, session)
     write(study_id)
-    return 0 if options.plan_only else _work(options, Work(store, study_id), plan, spec, session)
+    return 0 if options.plan_only else _work(options, Work(store, study_id), plan, session)
 
 
 def _choose(options: Namespace, store: RunStore) -> int:
@@ -105,18 +100,17 @@ def _choose(options: Namespace, store: RunStore) -> int:
         target = getattr(options, name)
         if target is not None and not 0 < target < math.inf:
             raise ValueError(f"--{name} is {target:g}; it must be a finite number above 0.")
-    spec, session, plan = _planned(options, read_choosing_options)
+    session, plan = _planned(options, read_choosing_options)
     if plan.loads:
         raise ValueError(f"--batch is {options.batch}; it takes one number here, or auto.")
     if advise:
         plan = advised(plan, session, options.alpha, note)
-    elif options.speed is None:
-        plan = matched(plan, session, "tau", options.tau, note)
     else:
-        plan = matched(plan, session, "speedup", options.speed, note)
+        by, target = ("tau", options.tau) if options.tau else ("speedup", options.speed)
+        plan = matched(plan, session, by, target, note)
     study_id = _stored(store, plan, session)
     note(study_id)
-    status = _work(options, Work(store, study_id), plan, spec, session)
+    status = _work(options, Work(store, study_id), plan, session)
     if not status:
         report = measure(store, study_id)
         as_json = advise and options.json
@@ -124,9 +118,7 @@ def _choose(options: Namespace, store: RunStore) -> int:
     return status
 
 
-def _planned(
-    options: Namespace, read: Callable[[Namespace, Pair], Plan]
-) -> tuple[PairSpec, Session, Plan]:
+def _planned(options: Namespace, read: Callable[[Namespace, Pair], Plan]) -> tuple[Session, Plan]:
     """Return the models of the options, and the plan of those prompts that fit, with its batch."""
     from evaluation.study.batch import AUTO, batch_of
     from evaluation.study.check import longest, without_long
@@ -146,7 +138,7 @@ def _planned(
     sizes = sorted({batch_of(batch, session.pair, tokens) for batch in batches})
     loads, auto = tuple(sizes) if len(sizes) > 1 else (), options.batch == AUTO and sizes[-1] > 1
     plan = replace(plan, batch=sizes[-1], loads=loads, auto=auto)
-    return spec, session, plan
+    return session, plan
 
 
 def _stored(store: RunStore, plan: Plan, session: Session) -> str:
@@ -200,18 +192,17 @@ def _resume(options: Namespace, store: RunStore) -> int:
         note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:
         return _serve(options, store, plan, study_id)
-    return _work(options, Work(store, study_id), plan, plan.models.spec())
+    return _work(options, Work(store, study_id), plan)
 
 
-def _work(
-    options: Namespace, work: Work, plan: Plan, spec: PairSpec, session: Session | None = None
-) -> int:
+def _work(options: Namespace, work: Work, plan: Plan, session: Session | None = None) -> int:
     """Run the lanes in this process, or on a cluster, which needs no ``session`` here."""
     from evaluation.advise.conduct import in_sequence
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import follow, in_threads, open_session
     from evaluation.study.trial import in_trials
 
+    spec = plan.models.spec()
     if options.ray is None:
         session = session or open_session(options, spec)
         in_waves = in_sequence if plan.advice else in_trials if plan.auto else in_threads
