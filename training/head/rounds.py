@@ -19,8 +19,9 @@ import torch
 import torch.distributed as dist
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mars_core.decoder import input_embedding, prepare
+from mars_core.decoder import input_embedding, is_fast, prepare
 from mars_core.eagle3.head import Eagle3Head
+from mars_core.models.errors import ModelError
 from training.head.learning import Learner, Learning, batches
 from training.head.model import (
     build_head,
@@ -67,6 +68,11 @@ class Training:
         self._how = how if on_cpu else replace(how, batch=GPU_BATCH)
         self._target = self._opened()
         prepare(self._target)
+        if not is_fast(self._target):
+            raise ModelError(
+                f"{options.target} has layers of another kind than Llama's; this recipe trains no "
+                "head for it."
+            )
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()

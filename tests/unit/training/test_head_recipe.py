@@ -241,3 +241,9 @@ def test_a_head_goes_on_from_its_weights_and_vocabulary(target: Path, tmp_path: 
     )
     with pytest.raises(ModelError, match="not an EAGLE-3 head of this recipe"):
         Training(_options(target, second, head=first / "specforge"), _HERE, _SMALL)
+
+
+def test_a_target_of_another_kind_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    target = tiny_checkpoint("gpt_neox", tmp_path / "target")
+    with pytest.raises(ModelError, match="layers of another kind than Llama's"):
+        Training(_options(target, tmp_path / "out"), _HERE, _SMALL)
