@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import SERVER, ModelRef, PromptConfig, RuleConfig, Status, Trace
@@ -87,6 +88,16 @@ def test_too_long_notes_are_refused_and_change_nothing(sqlite_store: RunStore) -
         with failing(f"may have {most} .*at most, not"):
             sqlite_store.annotate(id_, **notes)
         assert sqlite_store.load(id_) == before
+
+
+def test_more_than_a_statement_may_name_are_read_in_order(
+    sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.connection.IN_A_STATEMENT", 2)
+    ids = fill(sqlite_store, 7)
+    with statements() as executed:
+        assert [row["id"] for row in sqlite_store.find(Search()).rows] == ids[::-1]
+    assert len([each for each in executed if "FROM runs" in each]) == 4
 
 
 def test_one_row_a_comparison(store: RunStore) -> None:
