@@ -127,12 +127,11 @@ def _import(store: RunStore, options: Namespace) -> str:
 
 
 def _export(store: RunStore, options: Namespace) -> str:
-    from storage.export import atomic, write_csv, write_parquet
+    from storage.export import write_csv, write_parquet
 
     ids = _filtered(store, options)
     write = write_csv if options.file.suffix == ".csv" else write_parquet
-    with atomic(options.file, "The file was not written") as part:
-        write(options.table, store, part, ids)
+    write(options.table, store, options.file, ids)
     found = store.count() if ids is None else len(ids)
     return f"The {options.table} of {found:,} comparisons are in {options.file}."
 

@@ -8,7 +8,7 @@ times ISO 8601 in UTC; cells as in cells.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,13 +33,11 @@ _CODED = [
 def write_csv(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """Write all rows of the export ``name``, or those of some comparisons, to a file."""
+    """Write all rows of the export ``name``, or those of some comparisons, to a file, which is
+    replaced atomically if given by its path."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
-    opened: AbstractContextManager[BinaryIO] = (
-        file.open("wb") if isinstance(file, Path) else nullcontext(file)
-    )
-    with opened as stream:
+    with _opened(file) as stream:
         stream.write(_csv(export.schema.empty_table(), header=True))
         for table in tables:
             stream.write(_csv(table))
@@ -48,19 +46,22 @@ def write_csv(
 def write_parquet(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """Write all rows of the export ``name``, or those of some comparisons, to a file, which is
-    replaced atomically if given by its path."""
+    """Write the rows of ``write_csv``."""
     schema, tables = EXPORTS[name].schema, EXPORTS[name].tables(store, comparison_ids)
     coded = [column.name for column in schema if not pa.types.is_floating(column.type)]
     options = {"compression": "zstd", "use_dictionary": coded + _CODED, "write_statistics": coded}
-    with (
-        atomic(file, "The Parquet file was not written")
-        if isinstance(file, Path)
-        else nullcontext(file) as part,
-        pq.ParquetWriter(part, schema, **options) as writer,
-    ):
+    with _opened(file) as stream, pq.ParquetWriter(stream, schema, **options) as writer:
         for group in _groups(tables):
             writer.write_table(group.cast(schema))
+
+
+@contextmanager
+def _opened(file: Path | BinaryIO) -> Iterator[BinaryIO]:
+    if not isinstance(file, Path):
+        yield file
+        return
+    with atomic(file, "The file was not written") as part, part.open("wb") as stream:
+        yield stream
 
 
 @contextmanager
