@@ -65,20 +65,6 @@ def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str
     return ids_in_order(store, ComparisonRow, live(store.scope), COMPARISONS_A_READ)
 
 
-def in_order(
-    store: RunStore, table: Table, columns: Iterable[Any], which: WhereConditions, size: int
-) -> Iterator[list[Any]]:
-    """Rows of ``table`` in order of creation, at most ``size`` at a time."""
-    statement = select(*columns).order_by(table.created_at, table.id)
-
-    def read(some: list[str]) -> Sequence[Any]:
-        return _fetch(store, statement.where(table.id.in_(some)))
-
-    name = table.__tablename__.removesuffix("s").replace("studie", "study")
-    for page in ids_in_order(store, table, which, size):
-        yield store.intact(read, name, page)
-
-
 def ids_in_order(
     store: RunStore, table: Table, which: WhereConditions, size: int
 ) -> Iterator[list[str]]:
