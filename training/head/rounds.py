@@ -236,12 +236,3 @@ class Training:
         (self._options.out / _CURVE).write_text(curve, encoding="utf-8")
         for form in ("specforge", "speculators"):
             save_head(learner.head, self._target, self._options.out / form, form)
-
-
-def process(rank: int, options: argparse.Namespace, count: int, device: torch.device) -> None:
-    logging.basicConfig(
-        level=logging.INFO if rank == 0 else logging.WARNING, format="%(asctime)s %(message)s"
-    )
-    Training(options, TrainingProcess(rank, count, device)).run()
-    if count > 1:
-        dist.destroy_process_group()
