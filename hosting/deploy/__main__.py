@@ -53,7 +53,7 @@ FLAVOURS: Mapping[str, Mapping[str, Any]] = {
     "docker": _WITHOUT_GPU | _DOCKER,
 }
 _PRIVATE_NAME = re.compile(
-    r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.|$)",
+    r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.(?!py$)|$)",
     re.IGNORECASE,
 )
 _SECRET = re.compile(

@@ -18,6 +18,7 @@ from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 from packaging.requirements import Requirement
 
 from hosting.deploy.__main__ import (
+    _PRIVATE_NAME,
     DOCKER_FILES,
     FLAVOURS,
     GPU_PAIRS,
@@ -153,10 +154,16 @@ def test_the_last_commit_goes(project: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "space" / "ui" / "runs.db").exists()
 
 
+def test_no_file_of_this_project_has_the_name_of_a_secret() -> None:
+    names = {path.name for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert names and not [*filter(_PRIVATE_NAME.search, names)]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("ui/.env", "A=1", "the name of a secret"),
+        ("ui/token.txt", "x", "the name of a secret"),
         ("ui/runs.db", "x", "the name of a secret or of a database"),
         ("ui/key.pem", "x", "the name of a secret"),
         ("ui/settings.py", f"token = 'hf_{'a' * 34}'", "looks like a token"),
