@@ -38,8 +38,6 @@ TINY ?=
 SPACE ?=
 FLAVOUR ?= zerogpu
 DRY ?=
-DIRTY ?=
-PRIVATE ?=
 EXTRAS := mcp postgres eval ray dev
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # many tests wait for other processes
 
@@ -102,7 +100,7 @@ eval: $(EVAL_READY)
 
 deploy: $(RUN_READY)
 	@$(if $(SPACE),,echo "Say where: make deploy SPACE=owner/name" >&2; exit 2;) \
-	$(BIN)/python -m hosting.deploy "$(SPACE)" --flavour $(FLAVOUR) $(if $(DRY),--dry-run) $(if $(DIRTY),--dirty) $(if $(PRIVATE),--private)
+	$(BIN)/python -m hosting.deploy "$(SPACE)" --flavour $(FLAVOUR) $(if $(DRY),--dry-run)
 
 wheel:
 	PYTHON="$(PYTHON)" TORCH=$(TORCH) .ci/wheel try

@@ -53,12 +53,10 @@ class Guard:
             await self._app(scope, receive, guarded)
         finally:
             if status >= 500 and status != 503:
-                route, endpoint = getattr(scope.get("route"), "path", ""), scope.get("endpoint")
-                if (
-                    not route and endpoint is not None
-                ):  # the function, where the route has no pattern
-                    route = f"{endpoint.__module__}.{getattr(endpoint, '__qualname__', type(endpoint).__qualname__)}"
-                ms = round((time.monotonic() - begun) * 1000)
-                method = scope["method"] if scope["method"] in METHODS else "other"
-                extra = {"method": method, "route": str(route), "status": status, "ms": ms}
-                LOG.info("answered", extra=extra)
+                about = {
+                    "method": scope["method"] if scope["method"] in METHODS else "other",
+                    "route": getattr(scope.get("route"), "path", ""),
+                    "status": status,
+                    "ms": round((time.monotonic() - begun) * 1000),
+                }
+                LOG.info("answered", extra=about)

@@ -22,8 +22,7 @@ from mars_core.settings import Settings, read_lane
 from mars_core.settings.interface import declared
 from mars_core.types import RuleConfig, RunConfig, Trace
 from mars_playground.running import all_runs
-from storage import RunStore, StoredComparison
-from storage.runs.comparisons import StoredRun
+from storage import RunStore, StoredComparison, StoredRun
 from ui.kit.labels import lane_labels
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from evaluation.arguments import STORE_OPTIONS
 from mars_core.settings.command_line import Commands, add_options
+from mars_core.types import Status
 
 if TYPE_CHECKING:
     from storage import RunStore
 
 
 _EXPORTS = ("runs", "tokens", "nodes", "counterfactuals", "votes")
-_STATUS = ("completed", "cancelled", "failed")
 _FILTERS = {
     "--text": "only comparisons with this text in prompt, name, comment or a tag",
     "--rule": "only comparisons with a run of this rule",
@@ -66,7 +66,9 @@ def _add_filters(command: ArgumentParser) -> None:
     """Add those of comparisons, and the database."""
     for name, text in _FILTERS.items():
         command.add_argument(name, default="", metavar=name[2:].upper(), help=text)
-    command.add_argument("--status", choices=_STATUS, help="only comparisons with such a run")
+    command.add_argument(
+        "--status", type=Status, choices=[*Status], help="only comparisons with such a run"
+    )
     for name, text in (("--since", "from this time on"), ("--until", "before this time")):
         command.add_argument(
             name, type=_time, metavar="TIME", help=f"only comparisons {text}, ISO 8601, in UTC"
@@ -125,12 +127,11 @@ def _import(store: RunStore, options: Namespace) -> str:
 
 
 def _export(store: RunStore, options: Namespace) -> str:
-    from storage.export import atomic, write_csv, write_parquet
+    from storage.export import write_csv, write_parquet
 
     ids = _filtered(store, options)
     write = write_csv if options.file.suffix == ".csv" else write_parquet
-    with atomic(options.file, "The file was not written") as part:
-        write(options.table, store, part, ids)
+    write(options.table, store, options.file, ids)
     found = store.count() if ids is None else len(ids)
     return f"The {options.table} of {found:,} comparisons are in {options.file}."
 
@@ -154,12 +155,10 @@ def _publish(store: RunStore, options: Namespace) -> str:
 
 def _filtered(store: RunStore, options: Namespace) -> list[str] | None:
     """Return the comparisons that match the filters, newest first; None without one."""
-    from mars_core.types import Status
-    from storage.runs.search import Search
+    from storage import Search
 
-    criteria = {name[2:]: getattr(options, name[2:]) for name in _FILTERS}
-    criteria |= {"since": options.since, "until": options.until}
-    status = Status(options.status) if options.status else None
-    if not status and not any(criteria.values()):
+    names = ("status", "since", "until", *(name[2:] for name in _FILTERS))
+    criteria = {name: getattr(options, name) for name in names}
+    if not any(criteria.values()):
         return None
-    return list(store.matching_ids(Search(**criteria, status=status, limit=sys.maxsize >> 1)))
+    return store.matching_ids(Search(**criteria, limit=sys.maxsize >> 1))

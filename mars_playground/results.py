@@ -1,16 +1,20 @@
-"""What is done with the results of studies: ``mars eval list | report | export | judge |
+"""What is done with the results of studies: ``mars eval list | report | export | judge | follow |
 delete``."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from display.format import shorten
 from mars_playground.output import note, write
 from storage import RunStore
+
+if TYPE_CHECKING:
+    from evaluation.study.follow import FollowProgress
 
 
 def _list(_: Namespace, store: RunStore) -> int:
@@ -62,6 +66,36 @@ def _judge(options: Namespace, store: RunStore) -> int:
     return 1 if progress.failed else 0
 
 
+def _follow(options: Namespace, store: RunStore) -> int:
+    """Follow the relaxed tokens of a study. Exit status 1 where a continuation failed."""
+    from evaluation.study.batch import batch_of
+    from evaluation.study.check import check_models, longest
+    from evaluation.study.follow import follow_tokens, followed_plan
+    from evaluation.study.launch import open_session
+
+    if options.sample is not None and options.sample < 1:
+        raise ValueError(f"--sample is {options.sample}; it must be 1 or more.")
+    study_id = find_study(store, options.study)
+    plan = followed_plan(store, study_id)
+    session = open_session(options, plan.models.spec())
+    check_models(plan, session.pair)
+    batch = batch_of(options.batch, session.pair, longest(plan, session))
+    progress = follow_tokens(store, study_id, session, batch, options.sample)
+    return followed(progress, "relaxed tokens were followed", quiet=options.quiet)
+
+
+def followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
+    """Exit status 1 where a continuation failed."""
+    from evaluation.progress import progress_bar
+
+    with progress_bar(0, "runs", disable=quiet) as bar:
+        for progress in tokens:
+            bar.total = progress.runs
+            bar.update(progress.done - bar.n)
+    note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
+    return 1 if progress.failed else 0
+
+
 def _delete(options: Namespace, store: RunStore) -> int:
     store.delete_study(find_study(store, options.study))
     return 0
@@ -72,6 +106,7 @@ COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "report": _report,
     "export": _export,
     "judge": _judge,
+    "follow": _follow,
     "delete": _delete,
 }
 

@@ -1,5 +1,5 @@
-"""``mars eval run | match | resume | list | report | export | judge | follow | delete``, ``mars
-advise`` and ``mars check``.
+"""``mars eval run | match | resume``, ``mars advise`` and ``mars check``; further commands of ``mars
+eval`` are in results.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
 it is not and 2 where that is not known. Results go to standard output, progress to standard error.
@@ -11,7 +11,7 @@ import json
 import math
 import os
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,13 +26,12 @@ from evaluation.served.server import ServerError
 from evaluation.study.worker import Work
 from mars_core.settings.command_line import settings_named
 from mars_playground.output import note, write
-from mars_playground.results import COMMANDS, find_study
+from mars_playground.results import COMMANDS, find_study, followed
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
     from evaluation.plan.plan import Plan
-    from evaluation.study.follow import FollowProgress
-    from mars_core.models import Pair, PairSpec
+    from mars_core.models import Pair
     from mars_core.session import Session
 
 
@@ -59,8 +58,7 @@ def _run(options: Namespace, store: RunStore) -> int:
         return _serve(
             options, store, read_served_options(options, partial(find_server, os.environ))
         )
-    spec, session, plan = _planned(options, read_plan_options)
-    return _begun(options, store, spec, session, plan)
+    return _begun(options, store, *_planned(options, read_plan_options))
 
 
 def _planned_before(options: Namespace, store: RunStore) -> int:
@@ -78,17 +76,13 @@ def _planned_before(options: Namespace, store: RunStore) -> int:
         raise ValueError("The plan runs code that models wrote; allow it with --execute-code.")
     if plan.served:
         return _serve(options, store, plan)
-    spec = plan.models.spec()
-    session = open_session(options, spec)
-    return _begun(options, store, spec, session, plan)
+    return _begun(options, store, open_session(options, plan.models.spec()), plan)
 
 
-def _begun(
-    options: Namespace, store: RunStore, spec: PairSpec, session: Session, plan: Plan
-) -> int:
+def _begun(options: Namespace, store: RunStore, session: Session, plan: Plan) -> int:
     study_id = _stored(store, plan, session)
     write(study_id)
-    return 0 if options.plan_only else _work(options, Work(store, study_id), plan, spec, session)
+    return 0 if options.plan_only else _work(options, Work(store, study_id), plan, session)
 
 
 def _choose(options: Namespace, store: RunStore) -> int:
@@ -106,18 +100,17 @@ def _choose(options: Namespace, store: RunStore) -> int:
         target = getattr(options, name)
         if target is not None and not 0 < target < math.inf:
             raise ValueError(f"--{name} is {target:g}; it must be a finite number above 0.")
-    spec, session, plan = _planned(options, read_choosing_options)
+    session, plan = _planned(options, read_choosing_options)
     if plan.loads:
         raise ValueError(f"--batch is {options.batch}; it takes one number here, or auto.")
     if advise:
         plan = advised(plan, session, options.alpha, note)
-    elif options.speed is None:
-        plan = matched(plan, session, "tau", options.tau, note)
     else:
-        plan = matched(plan, session, "speedup", options.speed, note)
+        by, target = ("tau", options.tau) if options.tau else ("speedup", options.speed)
+        plan = matched(plan, session, by, target, note)
     study_id = _stored(store, plan, session)
     note(study_id)
-    status = _work(options, Work(store, study_id), plan, spec, session)
+    status = _work(options, Work(store, study_id), plan, session)
     if not status:
         report = measure(store, study_id)
         as_json = advise and options.json
@@ -125,9 +118,7 @@ def _choose(options: Namespace, store: RunStore) -> int:
     return status
 
 
-def _planned(
-    options: Namespace, read: Callable[[Namespace, Pair], Plan]
-) -> tuple[PairSpec, Session, Plan]:
+def _planned(options: Namespace, read: Callable[[Namespace, Pair], Plan]) -> tuple[Session, Plan]:
     """Return the models of the options, and the plan with its batch."""
     from evaluation.study.batch import AUTO, batch_of
     from evaluation.study.check import longest
@@ -140,7 +131,7 @@ def _planned(
     sizes = sorted({batch_of(batch, session.pair, tokens) for batch in batches})
     loads, auto = tuple(sizes) if len(sizes) > 1 else (), options.batch == AUTO and sizes[-1] > 1
     plan = replace(plan, batch=sizes[-1], loads=loads, auto=auto)
-    return spec, session, plan
+    return session, plan
 
 
 def _stored(store: RunStore, plan: Plan, session: Session) -> str:
@@ -194,18 +185,17 @@ def _resume(options: Namespace, store: RunStore) -> int:
         note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:
         return _serve(options, store, plan, study_id)
-    return _work(options, Work(store, study_id), plan, plan.models.spec())
+    return _work(options, Work(store, study_id), plan)
 
 
-def _work(
-    options: Namespace, work: Work, plan: Plan, spec: PairSpec, session: Session | None = None
-) -> int:
+def _work(options: Namespace, work: Work, plan: Plan, session: Session | None = None) -> int:
     """Run the lanes in this process, or on a cluster, which needs no ``session`` here."""
     from evaluation.advise.conduct import in_sequence
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import follow, in_threads, open_session
     from evaluation.study.trial import in_trials
 
+    spec = plan.models.spec()
     if options.ray is None:
         session = session or open_session(options, spec)
         in_waves = in_sequence if plan.advice else in_trials if plan.auto else in_threads
@@ -237,40 +227,10 @@ def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> 
     try:
         with work:
             progress = intervene(work.store, work.study_id, session, plan.batch)
-            return _followed(progress, "rejected tokens were relaxed alone", quiet=options.quiet)
+            return followed(progress, "rejected tokens were relaxed alone", quiet=options.quiet)
     except KeyboardInterrupt:
         note(f"Stopped. Continue with: mars eval resume {work.study_id}")
         return INTERRUPTED
-
-
-def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
-    """Exit status 1 where a continuation failed."""
-    from evaluation.progress import progress_bar
-
-    with progress_bar(0, "runs", disable=quiet) as bar:
-        for progress in tokens:
-            bar.total = progress.runs
-            bar.update(progress.done - bar.n)
-    note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
-    return 1 if progress.failed else 0
-
-
-def _follow(options: Namespace, store: RunStore) -> int:
-    """Follow the relaxed tokens of a study. Exit status 1 where a continuation failed."""
-    from evaluation.study.batch import batch_of
-    from evaluation.study.check import check_models, longest
-    from evaluation.study.follow import follow_tokens, followed_plan
-    from evaluation.study.launch import open_session
-
-    if options.sample is not None and options.sample < 1:
-        raise ValueError(f"--sample is {options.sample}; it must be 1 or more.")
-    study_id = find_study(store, options.study)
-    plan = followed_plan(store, study_id)
-    session = open_session(options, plan.models.spec())
-    check_models(plan, session.pair)
-    batch = batch_of(options.batch, session.pair, longest(plan, session))
-    progress = follow_tokens(store, study_id, session, batch, options.sample)
-    return _followed(progress, "relaxed tokens were followed", quiet=options.quiet)
 
 
 _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
@@ -278,6 +238,5 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "run": _run,
     "match": _choose,
     "resume": _resume,
-    "follow": _follow,
     **COMMANDS,
 }

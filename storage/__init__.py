@@ -5,9 +5,9 @@ from storage.errors import ResultExists, StorageError
 from storage.export import write_csv, write_parquet
 from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
-from storage.runs.comparisons import Repeat, StoredComparison, StoredRun
 from storage.runs.runs import RunRecord
 from storage.runs.search import FilterChoices, Search, SearchPage, Sort
+from storage.runs.stored import Repeat, StoredComparison, StoredRun
 from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY

@@ -9,15 +9,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, RowMapping, Select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from storage import database
 from storage.database import UNTIL, file_of, location_of, open_database, parse_url
 from storage.errors import UNREADABLE, StorageError, explained, is_damage
 from storage.journal import Emptying
-from storage.scope import SCOPE, Everything, Scope
+from storage.scope import IN_A_STATEMENT, SCOPE, Everything, Scope
 from storage.turns import Turns, turns_of
 
 MOST_NAMED = 100  # damaged rows that are remembered
@@ -84,20 +85,39 @@ class Connected:
     def intact(
         self, read: Callable[[list[Key]], Iterable[T]], what: str, keys: Sequence[Key]
     ) -> list[T]:
-        """Return what ``read`` gives for these keys together. Where that meets a damaged row, what
-        it gives for all others; ``what`` with its key names the one."""
-        try:
-            return [*read([*keys])]
-        except (StorageError, *UNREADABLE) as error:
-            if not is_damage(error):
-                raise
-            if len(keys) < 2:
-                self._note(f"{what} {ascii(keys[0]).strip(chr(39))}", error)
-                return []
+        """Return what ``read`` gives for these keys, of which it gets some at a time. Where it meets
+        a damaged row, what it gives for all others; ``what`` with its key names the one."""
+        if len(keys) <= IN_A_STATEMENT:
+            try:
+                return [*read([*keys])]
+            except (StorageError, *UNREADABLE) as error:
+                if not is_damage(error):
+                    raise
+                if len(keys) < 2:
+                    self._note(f"{what} {ascii(keys[0]).strip(chr(39))}", error)
+                    return []
         half = len(keys) // 2
         return [
             each for some in (keys[:half], keys[half:]) for each in self.intact(read, what, some)
         ]
+
+    def _intact_rows(
+        self,
+        connection: Connection,
+        statement: Select[*tuple[Any, ...]],
+        key: InstrumentedAttribute[str],
+        what: str,
+        make: Callable[[RowMapping], T],
+    ) -> tuple[T, ...]:
+        """Return ``make`` of every row of ``statement``, in order, without damaged rows, which
+        ``what`` with the ``key`` names."""
+
+        def read(some: list[str]) -> Iterable[T]:
+            rows = statement.limit(None).where(key.in_(some))
+            return map(make, connection.execute(rows).mappings())
+
+        keys = connection.scalars(statement.with_only_columns(key)).all()
+        return tuple(self.intact(read, what, keys))
 
     @contextmanager
     def _naming(self, what: str) -> Iterator[None]:

@@ -79,7 +79,7 @@ def parse_url(url: str | None) -> URL:
     name = parsed.database or ""
     if parsed.get_backend_name() == "sqlite" and (name in ("", ":memory:") or "\0" in name):
         raise StorageError(f"The database URL does not name a file. {_FORMS}")
-    if parsed.get_backend_name() == "sqlite" and "?" in url and not name.startswith("file:"):
+    if parsed.get_backend_name() == "sqlite" and "?" in url:
         raise StorageError(
             "The database URL has a '?', after which a path ends; write %3F for one in the path, "
             "and %25 for a %."
@@ -99,7 +99,7 @@ def file_of(url: URL) -> Path | None:
     """Return the database file, absolute and without symbolic links; None for a server."""
     if url.get_backend_name() != "sqlite" or url.database is None:
         return None
-    return Path(os.path.realpath(url.database.removeprefix("file:")))
+    return Path(os.path.realpath(url.database))
 
 
 def location_of(url: URL) -> str:

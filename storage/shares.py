@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
-from sqlalchemy import Connection, delete, exists, func, insert, select
+from sqlalchemy import Connection, RowMapping, delete, exists, func, insert, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.connection import Connected
@@ -105,15 +104,17 @@ class Shares(Connected):
             .order_by(Link.created_at.desc(), Link.token_hash)
         )
         with self.read() as connection:
-            hashes = connection.scalars(statement.with_only_columns(Link.token_hash)).all()
+            return self._intact_rows(
+                connection, statement, Link.token_hash, "link with the hash", _share
+            )
 
-            def read(some: list[str]) -> Iterator[Share]:
-                for row in connection.execute(statement.where(Link.token_hash.in_(some))):
-                    for kind, object_id in zip(_OBJECT, row, strict=False):
-                        if object_id is not None:
-                            yield Share(kind, object_id, row.created_at, readable(row.title))
 
-            return tuple(self.intact(read, "link with the hash", hashes))
+def _share(row: RowMapping) -> Share:
+    """Raises ValueError for a row that links to nothing."""
+    [(kind, object_id)] = [
+        (kind, row[column.key]) for kind, column in _OBJECT.items() if row[column.key]
+    ]
+    return Share(kind, object_id, row["created_at"], readable(row["title"]))
 
 
 def _link_column(

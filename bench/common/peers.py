@@ -1,11 +1,5 @@
-"""Other programs at temperature 0: transformers' generation, alone and assisted, a plain loop, a
-llama.cpp server, and batches of vLLM.
-
-The loop is the basic algorithm (as in gpt-fast): K greedy draft steps on a static cache, one pass
-of the target over them, the longest prefix on which both agree, and one token of the target; the
-host waits for the device once per round. Without compilation and telemetry. transformers' and the
-loop need unmodified models and prompt ids.
-"""
+"""Other programs at temperature 0: transformers' generation, alone and assisted, which need
+unmodified models and prompt ids, a llama.cpp server, and batches of vLLM."""
 
 from __future__ import annotations
 
@@ -27,7 +21,6 @@ from transformers import (
     GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    StaticCache,
 )
 
 from bench.common.command import ROOT
@@ -168,58 +161,3 @@ def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder
     }
     draft.generation_config = GenerationConfig(num_assistant_tokens=k, pad_token_id=0, **always)
     return greedy(target, assistant_model=draft)
-
-
-def looped(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
-    """Run the plain loop."""
-
-    @torch.inference_mode()
-    def decode(prompt: Sequence[int], new: int) -> Decoded:
-        ids, steps = torch.tensor(prompt, device=target.device), 0
-        end = len(ids) + new
-        reader, drafter = _Static(target, end), _Static(draft, end)
-        reader.read(ids[:-1])
-        while len(ids) < end:
-            drafted = [ids[drafter.length :]]
-            for _ in range(min(k, end - len(ids) - 1)):
-                drafted.append(drafter.read(drafted[-1])[-1:])
-            guesses = torch.cat([ids[:0], *drafted[1:]])
-            chosen = reader.read(torch.cat([ids[-1:], guesses]))
-            agreed = int((guesses == chosen[:-1]).cumprod(0).sum())
-            ids, steps = torch.cat([ids, chosen[: agreed + 1]]), steps + 1
-            for each in (reader, drafter):
-                each.keep(len(ids) - 1)
-        return Decoded(tuple(ids[len(prompt) :].tolist()), steps)
-
-    return decode
-
-
-class _Static:
-    """A model with transformers' static cache, of which the first ``length`` positions are
-    valid."""
-
-    def __init__(self, model: PreTrainedModel, length: int) -> None:
-        self._model: Any = model
-        self._cache: Any = StaticCache(config=model.config, max_cache_len=length)
-        self._columns = torch.arange(length, device=model.device)
-        self.length = 0
-
-    def read(self, ids: Tensor) -> Tensor:
-        """Caches ids [n]; the most likely token after each, [n]."""
-        positions = self._columns[self.length : self.length + len(ids)]
-        mask = self._columns <= positions[:, None]
-        output = self._model(
-            input_ids=ids[None],
-            position_ids=positions[None],
-            attention_mask=mask[None, None],
-            past_key_values=self._cache,
-        )
-        self.length += len(ids)
-        chosen: Tensor = output.logits[0].argmax(-1)
-        return chosen
-
-    def keep(self, length: int) -> None:
-        """Truncates the cache to ``length``; later positions are overwritten."""
-        self.length = min(self.length, length)
-        for layer in self._cache.layers:
-            layer.cumulative_length.fill_(self.length)

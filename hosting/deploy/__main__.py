@@ -53,7 +53,7 @@ FLAVOURS: Mapping[str, Mapping[str, Any]] = {
     "docker": _WITHOUT_GPU | _DOCKER,
 }
 _PRIVATE_NAME = re.compile(
-    r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.|$)",
+    r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.(?!py$)|$)",
     re.IGNORECASE,
 )
 _SECRET = re.compile(
@@ -74,21 +74,17 @@ def main(
     parser.add_argument("space", help="owner/name")
     parser.add_argument("--flavour", choices=list(FLAVOURS), default="zerogpu")
     parser.add_argument("--dry-run", action="store_true", help="list the files, upload nothing")
-    parser.add_argument(
-        "--dirty", action="store_true", help="tracked files as they are, not as in the last commit"
-    )
-    parser.add_argument("--private", action="store_true", help="make a new Space private")
     options = parser.parse_args(arguments)
     try:
         if not REPOSITORY.fullmatch(options.space):
             name = f"SPACE is {options.space[:80]!r}; it must be the owner and the name of a Space, such as me/mars-playground."
             raise DeployError(name)
         with TemporaryDirectory() as folder:
-            commit = staged(root, options.flavour, Path(folder), dirty=options.dirty)
+            commit = staged(root, options.flavour, Path(folder))
             if options.dry_run:
                 sys.stdout.write(listing(Path(folder), commit))
                 return 0
-            done = deploy(api or HfApi(), options.space, Path(folder), commit, options.private)
+            done = deploy(api or HfApi(), options.space, Path(folder), commit)
     except (DeployError, HfHubHTTPError, HFValidationError, httpx.HTTPError, OSError) as error:
         sentence = _SECRET.sub(b"[token]", " ".join(str(error).split()).encode()).decode()
         sys.stderr.write(f"Nothing was uploaded. {sentence[:500]}\n")
@@ -98,13 +94,12 @@ def main(
     return 0
 
 
-def staged(root: Path, flavour: str, folder: Path, *, dirty: bool = False) -> str:
-    """Writes the files of the Space into ``folder`` and returns their commit. Raises
+def staged(root: Path, flavour: str, folder: Path) -> str:
+    """Write the files of the Space into ``folder`` and return their commit. Raises
     DeployError."""
-    commit = (dirty and _git(root, "stash", "create")) or _git(root, "rev-parse", "HEAD")
-    changes = FLAVOURS[flavour]
+    commit, changes = _git(root, "rev-parse", "HEAD").decode().strip(), FLAVOURS[flavour]
     paths = (*FILES, *(DOCKER_FILES if "app_port" in changes else ()))
-    archive = _git(root, "archive", "--format=tar", commit.decode().strip(), "--", *paths)
+    archive = _git(root, "archive", "--format=tar", commit, "--", *paths)
     try:
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             tar.extractall(folder, filter="data")
@@ -125,7 +120,7 @@ def staged(root: Path, flavour: str, folder: Path, *, dirty: bool = False) -> st
         card.save(folder / "README.md")
         requirements = folder / "requirements.txt"
         requirements.write_text(CPU_INDEX + requirements.read_text("utf-8"), "utf-8")
-    return f"{commit.decode()[:12]}{' with changes' if dirty else ''}"
+    return commit[:12]
 
 
 def listing(folder: Path, commit: str) -> str:
@@ -140,7 +135,7 @@ def listing(folder: Path, commit: str) -> str:
     )
 
 
-def deploy(api: HfApi, space: str, folder: Path, commit: str, private: bool) -> str:
+def deploy(api: HfApi, space: str, folder: Path, commit: str) -> str:
     """Updates the Space to exactly the files of ``folder``. Existing secrets and variables are not
     changed. Returns the id of the commit."""
     data = SpaceCard.load(folder / "README.md").data
@@ -149,7 +144,6 @@ def deploy(api: HfApi, space: str, folder: Path, commit: str, private: bool) -> 
         repo_type="space",
         space_sdk=data.sdk,
         space_hardware=data.suggested_hardware,
-        private=private or None,
         exist_ok=True,
     )
     head = api.space_info(space).sha

@@ -7,9 +7,8 @@ times ISO 8601 in UTC; cells as in cells.py.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,13 +33,11 @@ _CODED = [
 def write_csv(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """Write all rows of the export ``name``, or those of some comparisons, to a file."""
+    """Write all rows of the export ``name``, or those of some comparisons, to a file, which is
+    replaced atomically if given by its path."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
-    opened: AbstractContextManager[BinaryIO] = (
-        file.open("wb") if isinstance(file, Path) else nullcontext(file)
-    )
-    with opened as stream:
+    with _opened(file) as stream:
         stream.write(_csv(export.schema.empty_table(), header=True))
         for table in tables:
             stream.write(_csv(table))
@@ -49,26 +46,22 @@ def write_csv(
 def write_parquet(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """Write all rows of the export ``name``, or those of some comparisons, to a file, which is
-    replaced atomically if given by its path."""
+    """Write the rows of ``write_csv``."""
     schema, tables = EXPORTS[name].schema, EXPORTS[name].tables(store, comparison_ids)
     coded = [column.name for column in schema if not pa.types.is_floating(column.type)]
     options = {"compression": "zstd", "use_dictionary": coded + _CODED, "write_statistics": coded}
-    with (
-        atomic(file, "The Parquet file was not written")
-        if isinstance(file, Path)
-        else nullcontext(file) as part
-    ):
-        groups = _groups(tables)
-        group = next(groups, schema.empty_table()).replace_schema_metadata()
-        # Texts may be dictionary-encoded in ``group``, but not in the schema that readers find.
-        with pq.ParquetWriter(part, group.schema, store_schema=False, **options) as writer:
-            while group is not None:
-                writer.write_table(group.replace_schema_metadata())
-                group = next(groups, None)
-            writer.add_key_value_metadata(
-                {**schema.metadata, "ARROW:schema": b64encode(schema.serialize())}
-            )
+    with _opened(file) as stream, pq.ParquetWriter(stream, schema, **options) as writer:
+        for group in _groups(tables):
+            writer.write_table(group.cast(schema))
+
+
+@contextmanager
+def _opened(file: Path | BinaryIO) -> Iterator[BinaryIO]:
+    if not isinstance(file, Path):
+        yield file
+        return
+    with atomic(file, "The file was not written") as part, part.open("wb") as stream:
+        yield stream
 
 
 @contextmanager
@@ -101,7 +94,7 @@ def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for table in tables:
         pending.append(table)
         if sum(map(len, pending)) >= ROWS_A_GROUP:
-            yield pa.concat_tables(pending).unify_dictionaries()
+            yield pa.concat_tables(pending)
             pending = []
     if pending:
-        yield pa.concat_tables(pending).unify_dictionaries()
+        yield pa.concat_tables(pending)

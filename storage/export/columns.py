@@ -184,8 +184,8 @@ choice | text | | left, right, tie, both_bad
 left_run_id | text | | the run shown on the left
 right_run_id | text | | the run shown on the right
 winner_run_id | text | | the run that was preferred; empty for a tie
-left_rule | text | | with its parameters
-right_rule | text | | with its parameters
+left_rule | text | | with its parameters; of a server its model and address
+right_rule | text | | with its parameters; of a server its model and address
 comment | text | | on the vote
 prompt | text | | of the comparison
 """

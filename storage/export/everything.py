@@ -6,16 +6,17 @@ Tables are those of storage.export. JSON is ASCII. A non-finite number is null o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
+
+from sqlalchemy import RowMapping, select
 
 from storage.export import atomic, write_csv, write_parquet
 from storage.export.cells import finite
-from storage.export.reading import in_order
+from storage.export.reading import ids_in_order
 from storage.export.tables import EXPORTS
 from storage.schema import ComparisonRow, Study
 from storage.scope import Table
@@ -60,11 +61,8 @@ def write_everything(store: RunStore, path: Path) -> None:
             ("studies", _rows(store, Study, "owner")),
             ("shares", ({key: getattr(share, key) for key in SHARE} for share in store.shares())),
         ):
-            with (
-                _member(archive, f"{name}.json") as file,
-                TextIOWrapper(file, encoding="ascii", newline="") as stream,
-            ):
-                _write_json(stream, values)
+            with _member(archive, f"{name}.json") as file:
+                _write_json(file, values)
         for name in EXPORTS:
             for ending, write in (("csv", write_csv), ("parquet", write_parquet)):
                 with _member(archive, f"{name}.{ending}") as file:
@@ -79,19 +77,25 @@ def _member(archive: ZipFile, name: str) -> BinaryIO:
     return cast(BinaryIO, archive.open(name, "w", force_zip64=True))
 
 
-def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
-    """Writes a list with one object per line."""
+def _write_json(file: BinaryIO, values: Iterable[dict[str, Any]]) -> None:
+    """Write a list with one object per line."""
     before = "[\n"
     for value in values:
-        stream.write(
-            before + json.dumps(finite(value), allow_nan=False, default=datetime.isoformat)
-        )
+        line = json.dumps(finite(value), allow_nan=False, default=datetime.isoformat)
+        file.write(f"{before}{line}".encode())
         before = ",\n"
-    stream.write("[]\n" if before == "[\n" else "\n]\n")
+    file.write(b"[]\n" if before == "[\n" else b"\n]\n")
 
 
 def _rows(store: RunStore, table: Table, *but: str) -> Iterator[dict[str, Any]]:
-    """Yield all columns ``but`` some, in order of creation."""
+    """Yield all columns ``but`` some, in order of creation, without damaged rows."""
     columns = [column for column in table.__table__.columns if column.name not in but]
-    for page in in_order(store, table, columns, store.scope.of(table), ROWS_A_READ):
-        yield from (dict(row._mapping) for row in page)
+    rows = select(*columns).order_by(table.created_at, table.id)
+
+    def read(some: list[str]) -> Sequence[RowMapping]:
+        with store.read() as connection:
+            return connection.execute(rows.where(table.id.in_(some))).mappings().all()
+
+    name = "study" if table is Study else "comparison"
+    for page in ids_in_order(store, table, store.scope.of(table), ROWS_A_READ):
+        yield from map(dict, store.intact(read, name, page))

@@ -55,7 +55,7 @@ def _runs_of(store: RunStore, names: Sequence[str], page: list[str]) -> list[dic
         return [rows[id_] for id_ in some if id_ in rows]
 
     of_page = [id_ for id_, of in sorted(ids, key=lambda row: page.index(row.comparison_id))]
-    return [row for some in batches(of_page) for row in store.intact(read, "run", some)]
+    return store.intact(read, "run", of_page)
 
 
 def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
@@ -63,20 +63,6 @@ def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str
     if wanted is not None:
         return map(list, batches(wanted, COMPARISONS_A_READ))
     return ids_in_order(store, ComparisonRow, live(store.scope), COMPARISONS_A_READ)
-
-
-def in_order(
-    store: RunStore, table: Table, columns: Iterable[Any], which: WhereConditions, size: int
-) -> Iterator[list[Any]]:
-    """Rows of ``table`` in order of creation, at most ``size`` at a time."""
-    statement = select(*columns).order_by(table.created_at, table.id)
-
-    def read(some: list[str]) -> Sequence[Any]:
-        return _fetch(store, statement.where(table.id.in_(some)))
-
-    name = table.__tablename__.removesuffix("s").replace("studie", "study")
-    for page in ids_in_order(store, table, which, size):
-        yield store.intact(read, name, page)
 
 
 def ids_in_order(

@@ -11,7 +11,6 @@ from storage.runs.records import rule_label
 from storage.schema import ComparisonRow, RunRow
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
-from storage.scope import batches
 
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 _OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
@@ -21,21 +20,20 @@ _OF_RUNS = ("comparison_id", "lane", "turn", "id", "target", "rule", "rule_param
 
 
 def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Comparisons in the order of the ids, as ``Lists.find`` says."""
+    """Comparisons in the order of the ids, of which a statement may have as many, as
+    ``Lists.find`` says."""
     preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
     query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
     names = (*_OF_RUNS, *_OF_LANES, *_SETTINGS)
     runs = select(*(RunRow.__table__.c[name] for name in names))
     runs = runs.order_by(RunRow.comparison_id, RunRow.lane, RunRow.execution_order)
-    rows: dict[str, RowMapping] = {}
+    query, runs = query.where(ComparisonRow.id.in_(ids)), runs.where(RunRow.comparison_id.in_(ids))
+    rows = {row["id"]: row for row in connection.execute(query).mappings()}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
     turns: dict[str, set[int]] = {id_: set() for id_ in ids}
-    for some in batches(ids):
-        for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings():
-            rows[row["id"]] = row
-        for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
-            first[run["comparison_id"]].setdefault(run["lane"], run)
-            turns[run["comparison_id"]].add(run["turn"])
+    for run in connection.execute(runs).mappings():
+        first[run["comparison_id"]].setdefault(run["lane"], run)
+        turns[run["comparison_id"]].add(run["turn"])
     return [_row(rows[id_], [*first[id_].values()]) | {"turns": len(turns[id_])} for id_ in ids]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import RowMapping, func
 
 from mars_core.rules import as_value
-from mars_core.types import PromptConfig, Step, Trace, value_text
+from mars_core.types import SERVER, PromptConfig, Step, Trace, value_text
 from storage.errors import StorageError
 from storage.schema import ComparisonRow, RunRow, RunTrace
 from storage.schema.columns import SafeText
@@ -24,6 +24,7 @@ OF_PROMPT = (
     QUESTION.label("prompt"),
     *(ComparisonRow.__table__.c[name] for name in PROMPT if name != "prompt"),
 )
+OF_LABEL = ("rule", "rule_parameters", "target", "environment")  # columns of ``run_label``
 RowValues = dict[str, Any]  # one row: column → value
 
 
@@ -86,8 +87,17 @@ def read_trace(row: RowMapping) -> Trace:
     )
 
 
+def run_label(run: Mapping[str, Any]) -> str:
+    """Return the rule of a row of runs in a table; of a server's run, which model of which server
+    it is."""
+    if run["rule"] == SERVER:
+        url = dict(run["environment"]).get(SERVER, "")
+        return rule_label(SERVER, {"model": run["target"], "url": url})
+    return rule_label(run["rule"], run["rule_parameters"])
+
+
 def rule_label(rule: str, parameters: Mapping[str, Any]) -> str:
-    """Return a run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
+    """Return a rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
     values = ", ".join(
         f"{name}={value_text(as_value(value))}" for name, value in parameters.items()
     )

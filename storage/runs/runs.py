@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import RowMapping, Select, select
 
 from mars_core.types import RunConfig, Status, StopReason, Summary, Trace
-from storage.connection import Connected
+from storage.connection import Connected, T
 from storage.runs.records import OF_PROMPT, TRACE, read_flat, read_trace
 from storage.schema import ComparisonRow, RunRow, RunTrace
 from storage.schema.trace import CONFIG, SUMMARY
 from storage.scope import batches, check_id, unknown
 
-TRACES_A_READ = 50
 _NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
 
 
@@ -49,9 +48,14 @@ class Runs(Connected):
         fields = [
             column for column in RunRow.__table__.columns if column.name not in _NOT_IN_RECORDS
         ]
+        runs = self._runs(*fields, *OF_PROMPT, ComparisonRow.name)
+        runs = runs.where(ComparisonRow.deleted_at.is_(None))
         with self.read() as connection:
-            rows = self._rows(connection, run_ids, *fields, *OF_PROMPT, ComparisonRow.name)
-            by_id = {row["id"]: _record(row) for row in rows}
+            by_id = {
+                row["id"]: _record(row)
+                for some in batches(run_ids)
+                for row in connection.execute(runs.where(RunRow.id.in_(some))).mappings()
+            }
         missing = [run_id for run_id in run_ids if run_id not in by_id]
         if missing and not existing:
             raise unknown(missing[0], "run")
@@ -60,14 +64,7 @@ class Runs(Connected):
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of existing runs, including those of deleted comparisons, which studies
         use."""
-
-        def read(some: list[str]) -> list[tuple[str, Trace]]:
-            with self.read() as connection:
-                rows = self._rows(connection, some, RunRow.__table__, *OF_PROMPT, traces=True)
-                found = list(rows)
-            return [(row["id"], read_trace(row)) for row in found]
-
-        return dict(self.intact(read, "run", run_ids))
+        return self._of_traces(run_ids, read_trace, RunRow.__table__, *OF_PROMPT)
 
     def accepted_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """Run id → accepted drafts of each of its steps, in order; including runs of deleted
@@ -75,33 +72,32 @@ class Runs(Connected):
 
         Missing runs and runs without steps are left out.
         """
-        by_run: dict[str, tuple[int, ...]] = {}
-        for some in batches(run_ids, TRACES_A_READ):
-            by_run |= self.intact(self._accepted, "run", some)
+
+        def kept(row: RowMapping) -> tuple[int, ...]:
+            return tuple(read_flat(row)["step.kept"].tolist())
+
+        by_run = self._of_traces(run_ids, kept, RunRow.id)
         return {run_id: steps for run_id, steps in by_run.items() if steps}
 
-    def _accepted(self, run_ids: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
-        with self.read() as connection:
-            rows = list(self._rows(connection, run_ids, RunRow.id, traces=True))
-        return [(row["id"], tuple(read_flat(row)["step.kept"].tolist())) for row in rows]
+    def _of_traces(
+        self, run_ids: Sequence[str], make: Callable[[RowMapping], T], *columns: Any
+    ) -> dict[str, T]:
+        """Return ``make`` of ``columns`` and the trace of each run, without missing and damaged
+        ones."""
+        runs = self._runs(*columns, *TRACE).join(RunTrace, RunTrace.run_id == RunRow.id)
 
-    def _rows(
-        self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False
-    ) -> Iterator[RowMapping]:
-        """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with
-        their traces, and those of deleted comparisons."""
-        there = (
-            select(*columns)
-            .select_from(RunRow)
-            .join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
-        )
-        if traces:
-            there = there.add_columns(*TRACE).join(RunTrace, RunTrace.run_id == RunRow.id)
-        there = there.where(
-            *() if traces else (ComparisonRow.deleted_at.is_(None),), *self.scope.of(ComparisonRow)
-        )
-        for some in batches(list(dict.fromkeys(run_ids))):
-            yield from connection.execute(there.where(RunRow.id.in_(some))).mappings().all()
+        def read(some: list[str]) -> list[tuple[str, T]]:
+            with self.read() as connection:
+                rows = connection.execute(runs.where(RunRow.id.in_(some))).mappings().all()
+            return [(row["id"], make(row)) for row in rows]
+
+        return dict(self.intact(read, "run", run_ids))
+
+    def _runs(self, *columns: Any) -> Select[*tuple[Any, ...]]:
+        """Select ``columns`` of the runs in the scope and of their comparisons."""
+        runs = select(*columns).select_from(RunRow)
+        runs = runs.join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
+        return runs.where(*self.scope.of(ComparisonRow))
 
 
 def _record(row: RowMapping) -> RunRecord:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -24,12 +23,17 @@ from mars_core.types import Status
 from storage.connection import Connected
 from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
-from storage.runs.records import rule_label
+from storage.runs.records import OF_LABEL, run_label
 from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
-from storage.scope import Scope, WhereConditions, batches, check_id, live, new_id, scope_of, unknown
+from storage.scope import check_id, live, new_id, scope_of, unknown
 
 _LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
-_JOINED = (
+_SIDES = {"left": _LEFT, "right": _RIGHT}
+# What a side of a vote is called by.
+_LABELS = [
+    getattr(run, name).label(f"{side}_{name}") for side, run in _SIDES.items() for name in OF_LABEL
+]
+_VOTED = (
     join(Vote, ComparisonRow, ComparisonRow.id == Vote.comparison_id)
     .join(_LEFT, _LEFT.id == Vote.left_run_id)
     .join(_RIGHT, _RIGHT.id == Vote.right_run_id)
@@ -116,45 +120,34 @@ class Votes(Connected):
         """Return the votes, the latest first."""
         with self.read() as connection:
             latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
-            ids = connection.scalars(latest.with_only_columns(Vote.id).limit(limit)).all()
-
-            def read(some: list[str]) -> list[StoredVote]:
-                rows = connection.execute(latest.where(Vote.id.in_(some))).mappings()
-                return list(map(_stored, rows))
-
-            return tuple(vote for some in batches(ids) for vote in self.intact(read, "vote", some))
+            return self._intact_rows(connection, latest.limit(limit), Vote.id, "vote", _stored)
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""
-        rules = [column for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
-        there = _there(self.scope)
-        votes = select(*rules, Vote.choice).select_from(_JOINED).where(*there)
+        there = *live(self.scope), *self.scope.votes
+        votes = select(Vote.choice, *_LABELS).select_from(_VOTED).where(*there)
         same = (
-            select(*rules, null())
+            select(null().label("choice"), *_LABELS)
             .join_from(ComparisonRow, _LEFT, _LEFT.comparison_id == ComparisonRow.id)
             .join(_RIGHT, (_RIGHT.comparison_id == ComparisonRow.id) & (_RIGHT.lane > _LEFT.lane))
             .where(ComparisonRow.source == Source.VOTE, ComparisonRow.runs == 2)
-            .where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)), *there)
+            .where(*(run.status == Status.COMPLETED for run in _SIDES.values()), *there)
             .where(_LEFT.text == _RIGHT.text)
             .where(~select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists())
         )
+        counted: Counter[tuple[str, str, Choice | None]] = Counter()
         with self.read() as connection:
-            rows = [row for each in (votes, same) for row in self._rules(connection, each)]
-        counted = Counter(
-            (rule_label(left, of_left), rule_label(right, of_right), choice)
-            for left, of_left, right, of_right, choice in rows
-        )
+            for each in (votes, same):
+                counted.update(
+                    self._intact_rows(
+                        connection,
+                        each,
+                        ComparisonRow.id,
+                        "vote of the comparison",
+                        lambda row: (*_labels(row), row["choice"]),
+                    )
+                )
         return tuple(VoteCount(*which, count) for which, count in counted.items())
-
-    def _rules(self, connection: Connection, statement: Select[Any]) -> list[Any]:
-        """Return the rows of a statement, without those of damaged comparisons."""
-
-        def read(some: list[str]) -> Sequence[Any]:
-            return connection.execute(statement.where(ComparisonRow.id.in_(some))).all()
-
-        ids = connection.scalars(statement.with_only_columns(ComparisonRow.id)).all()
-        what = "vote of the comparison"
-        return [row for some in batches(ids) for row in self.intact(read, what, some)]
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
@@ -178,33 +171,20 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     return row
 
 
-def _there(scope: Scope) -> WhereConditions:
-    return *live(scope), *scope.votes
-
-
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
-    columns = (
-        Vote.id,
-        Vote.comparison_id,
-        Vote.created_at,
-        Vote.choice,
-        Vote.comment,
-        ComparisonRow.prompt,
-    )
-    sides = [
-        column.label(f"{side}_{name}")
-        for side, run in (("left", _LEFT), ("right", _RIGHT))
-        for name, column in (
-            ("run", run.id),
-            ("rule", run.rule),
-            ("parameters", run.rule_parameters),
-        )
-    ]
-    return select(*columns, *sides).select_from(_JOINED).where(*_there(scope_of(connection)))
+    scope, runs = scope_of(connection), (_LEFT.id.label("left_run"), _RIGHT.id.label("right_run"))
+    columns = (Vote.id, Vote.comparison_id, Vote.created_at, Vote.choice, Vote.comment)
+    votes = select(*columns, ComparisonRow.prompt, *runs, *_LABELS).select_from(_VOTED)
+    return votes.where(*live(scope), *scope.votes)
+
+
+def _labels(row: RowMapping) -> tuple[str, str]:
+    """Return the labels of both sides."""
+    left, right = (run_label({name: row[f"{side}_{name}"] for name in OF_LABEL}) for side in _SIDES)
+    return left, right
 
 
 def _stored(row: RowMapping) -> StoredVote:
-    values = {each.name: row[each.name] for each in fields(StoredVote)}
-    for side in ("left", "right"):
-        values[f"{side}_rule"] = rule_label(row[f"{side}_rule"], row[f"{side}_parameters"])
+    values = {each.name: row[each.name] for each in fields(StoredVote) if each.name in row}
+    values["left_rule"], values["right_rule"] = _labels(row)
     return StoredVote(**values)

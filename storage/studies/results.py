@@ -145,7 +145,7 @@ class Results(Connected):
             row_of(connection, Study, study_id)
             numbers = connection.scalars(tasks.order_by(table.task)).all()
         what = f"{table.__tablename__} of study {study_id}, task"
-        return tuple(each for some in batches(numbers) for each in self.intact(read, what, some))
+        return tuple(self.intact(read, what, numbers))
 
     def reopen_failed(self, study_id: str) -> int:
         """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their

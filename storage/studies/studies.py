@@ -97,16 +97,13 @@ class Studies(Connected):
     def studies(self, limit: int = 50) -> tuple[StudyHead, ...]:
         """Return the latest studies, latest first, without their plans."""
         check_page(limit)
-        latest = (Study.created_at.desc(), Study.id.desc())
-        statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
+        heads = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
+        heads = heads.where(*self.scope.of(Study))
+        latest = heads.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit)
         with self.read() as connection:
-
-            def read(some: list[str]) -> list[StudyHead]:
-                rows = connection.execute(statement.where(Study.id.in_(some)).order_by(*latest))
-                return [StudyHead(*row) for row in rows]
-
-            ids = select(Study.id).where(*self.scope.of(Study)).order_by(*latest).limit(limit)
-            return tuple(self.intact(read, "study", connection.scalars(ids).all()))
+            return self._intact_rows(
+                connection, latest, Study.id, "study", lambda row: StudyHead(**row)
+            )
 
     def study_progress(self, study_id: str) -> StudyProgress:
         saved = StudyResult.created_at

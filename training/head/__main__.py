@@ -9,13 +9,15 @@ The same command goes on where it was stopped. On a CPU one process a core is fa
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from training.head.rounds import process
+from training.head.processes import TrainingProcess
+from training.head.rounds import Training
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -55,11 +57,15 @@ def main(arguments: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     number = int(os.environ.get("LOCAL_RANK", "0"))
     device = torch.device("cuda", number) if torch.cuda.is_available() else torch.device("cpu")
-    if "RANK" in os.environ:  # accelerate launch, torchrun
+    together = "RANK" in os.environ  # accelerate launch, torchrun
+    if together:
         dist.init_process_group()
-        process(dist.get_rank(), options, dist.get_world_size(), device)
-    else:
-        process(0, options, 1, device)
+    rank, count = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+    level = logging.WARNING if rank else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(message)s")
+    Training(options, TrainingProcess(rank, count, device)).run()
+    if together:
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

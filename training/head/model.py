@@ -21,6 +21,7 @@ from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.models.eagle.checkpoint import aliases
 from mars_core.models.errors import ModelError
 from mars_core.types import ModelRef
+from training.head.passes import head_size
 from training.head.synthesis import TextSample
 
 log = logging.getLogger("training.head")
@@ -38,7 +39,6 @@ def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: i
     """Return a head for ``target`` with ``size`` draft ids and as many key heads as heads.
     Embedding and output layer are not trained."""
     config: Any = target.config
-    last: Any = target.get_decoder().layers[-1]
     heads, width = config.num_attention_heads, config.hidden_size
     layer = LlamaConfig(
         vocab_size=config.vocab_size,
@@ -47,7 +47,7 @@ def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: i
         num_hidden_layers=1,
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        head_dim=last.self_attn.head_dim,
+        head_dim=head_size(target),
         hidden_act=config.hidden_act,
         max_position_embeddings=config.max_position_embeddings,
         rms_norm_eps=config.rms_norm_eps,

@@ -19,9 +19,9 @@ import torch
 import torch.distributed as dist
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mars_core.decoder import input_embedding
-from mars_core.decoder.packing import pack
+from mars_core.decoder import input_embedding, is_fast, prepare
 from mars_core.eagle3.head import Eagle3Head
+from mars_core.models.errors import ModelError
 from training.head.learning import Learner, Learning, batches
 from training.head.model import (
     build_head,
@@ -30,7 +30,7 @@ from training.head.model import (
     save_head,
     stored_head,
 )
-from training.head.passes import ATTENTION, cell_bytes
+from training.head.passes import cell_bytes
 from training.head.processes import TrainingProcess
 from training.head.synthesis import Synthesis, TextSample, TextWriter
 
@@ -67,6 +67,12 @@ class Training:
         how = Learning(rate=options.rate)
         self._how = how if on_cpu else replace(how, batch=GPU_BATCH)
         self._target = self._opened()
+        prepare(self._target)
+        if not is_fast(self._target):
+            raise ModelError(
+                f"{options.target} has layers of another kind than Llama's; this recipe trains no "
+                "head for it."
+            )
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()
@@ -74,8 +80,6 @@ class Training:
         self._began = began - self._progress.seconds
         seed = options.seed + 1_000 * self._progress.rounds + process.rank
         self._rng = random.Random(seed)
-        if on_cpu:
-            pack(self._target)
         if texts is None:
             texts = Synthesis() if on_cpu else Synthesis(cells=self._gpu_cells())
         self._writer = TextWriter(self._target, tokenizer, self._feature_layers, texts, seed)
@@ -89,9 +93,7 @@ class Training:
 
     def _opened(self) -> Any:
         source: Any = AutoModelForCausalLM
-        model = source.from_pretrained(
-            self._options.target, dtype=torch.bfloat16, attn_implementation=ATTENTION
-        )
+        model = source.from_pretrained(self._options.target, dtype=torch.bfloat16)
         return model.to(self._process.device).eval().requires_grad_(False)
 
     def run(self) -> None:
@@ -234,12 +236,3 @@ class Training:
         (self._options.out / _CURVE).write_text(curve, encoding="utf-8")
         for form in ("specforge", "speculators"):
             save_head(learner.head, self._target, self._options.out / form, form)
-
-
-def process(rank: int, options: argparse.Namespace, count: int, device: torch.device) -> None:
-    logging.basicConfig(
-        level=logging.INFO if rank == 0 else logging.WARNING, format="%(asctime)s %(message)s"
-    )
-    Training(options, TrainingProcess(rank, count, device)).run()
-    if count > 1:
-        dist.destroy_process_group()

@@ -123,8 +123,8 @@ class _Rows:
 
 
 class TextWriter:
-    """Writes samples without end. ``target`` is used in evaluation mode, its linear layers packed;
-    ``feature_layers`` as in HeadConfig."""
+    """Writes samples without end. ``target`` is prepared for decoding; ``feature_layers`` as in
+    HeadConfig."""
 
     def __init__(
         self,

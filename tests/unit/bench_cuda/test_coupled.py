@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.common.peers import assisted, greedy, looped
+from bench.common.peers import assisted, greedy
 from bench.cuda.coupled import coupled_models
 from bench.cuda.shapes import TINY_SHAPES
 
@@ -18,11 +18,4 @@ def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
     target, draft = coupled_models(TINY_SHAPES[key], noise, CPU, torch.float32)
     wanted = greedy(target)(PROMPT, NEW).ids
     assert len(wanted) == NEW
-    plain = looped(target, draft, 5)(PROMPT, NEW)
-    assert (
-        plain.ids
-        == looped(target, draft, 1)(PROMPT, NEW).ids
-        == assisted(target, draft, 5)(PROMPT, NEW).ids
-        == wanted
-    )
-    assert noise or plain.steps == NEW // 6, "a perfect draft: a round for every K + 1 tokens"
+    assert assisted(target, draft, 5)(PROMPT, NEW).ids == wanted

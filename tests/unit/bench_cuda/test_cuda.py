@@ -16,7 +16,7 @@ from bench.common.decoding import DRAFTERS
 from bench.common.report import MeasuredFigure
 from bench.cuda import __main__ as command
 from bench.cuda.parts import PARTS
-from bench.cuda.speed import LOOP, STRICT
+from bench.cuda.speed import STRICT
 from bench.cuda.trial import TINY, CudaTrial
 
 CPU = torch.device("cpu")
@@ -39,12 +39,11 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial)
     figures = measured(rehearsed, "qwen")
     methods = ["none", *(f"{rule}, {name}" for name in CHAINS[1:3] for rule in ("strict", "mars"))]
     assert {f"{name}, T = {at}" for name in methods for at in (0, 1)} <= set(figures)
-    assert {f"{name}, T = 0" for name in ("generate", "assisted", LOOP)} <= set(figures)
+    assert {f"{name}, T = 0" for name in ("generate", "assisted")} <= set(figures)
     assert {name for name, figure in figures.items() if figure.goal} == {
         f"{STRICT}: verify / its lower bound",
         f"{STRICT}: step / its lower bound",
         f"{STRICT} / assisted",
-        f"{STRICT} / {LOOP}",
     }
     assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
 

@@ -35,8 +35,8 @@ def commits(hub: Hub) -> int:
     return sum("/commit/" in request for request in hub.requests)
 
 
-def files_of(hub: Hub, repo: str = REPO) -> list[str]:
-    return sorted(hub.repos[repo].files)
+def files_of(hub: Hub) -> list[str]:
+    return sorted(hub.repos[REPO].files)
 
 
 def everything_stored(hub: Hub) -> bytes:

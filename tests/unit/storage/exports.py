@@ -55,9 +55,9 @@ def failing(message: str) -> pytest.RaisesExc[StorageError]:
     return pytest.raises(StorageError, match=message)
 
 
-def csv_of(name: str, store: RunStore, ids: list[str] | None = None) -> str:
+def csv_of(name: str, store: RunStore) -> str:
     stream = io.BytesIO()
-    write_csv(name, store, stream, ids)
+    write_csv(name, store, stream)
     return stream.getvalue().decode()
 
 

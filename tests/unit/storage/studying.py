@@ -26,9 +26,9 @@ class OpenTask(NamedTuple):
     worker: str = "w"
 
 
-def begun(store: RunStore, tasks: int = 1) -> OpenTask:
-    """The first task of a new study."""
-    return OpenTask(store.new_study("", {}, tasks))
+def begun(store: RunStore) -> OpenTask:
+    """The task of a new study."""
+    return OpenTask(store.new_study("", {}, 1))
 
 
 def saved(

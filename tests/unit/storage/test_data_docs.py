@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from storage import RunStore, Search, write_csv, write_parquet
+from storage import RunStore, Search, write_parquet
 from storage.export.columns import described
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace
@@ -32,8 +30,6 @@ def files(sqlite_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     write_parquet("runs", sqlite_store, tmp_path / "runs.parquet")
     write_parquet("tokens", sqlite_store, tmp_path / "tokens.parquet")
     write_parquet("nodes", sqlite_store, tmp_path / "nodes.parquet")
-    with (tmp_path / "tokens.csv").open("wb") as stream:
-        write_csv("tokens", sqlite_store, stream)
     monkeypatch.chdir(tmp_path)
     return sqlite_store
 
@@ -65,15 +61,3 @@ def test_duckdb_reads_the_files(files: RunStore) -> None:
         (run.config.rule.name, run.summary.drafted) for run in runs
     )
     assert all(0 < row[2] < 1 for row in rows)
-
-
-def test_pieces_in_csv_join_to_the_text(files: RunStore) -> None:
-    texts: dict[str, str] = {}
-    with Path("tokens.csv").open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["outcome"] != "rejected":
-                texts[row["run_id"]] = texts.get(row["run_id"], "") + json.loads(row["piece"])
-    runs = [
-        run for id_ in files.matching_ids(Search(limit=1000)) for run in files.load(str(id_)).runs
-    ]
-    assert texts == {run.id: run.trace.text for run in runs}

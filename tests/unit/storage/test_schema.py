@@ -149,6 +149,7 @@ def test_a_file_gets_the_safe_journal_when_it_is_opened(
         ("sqlite://", "does not name a file"),
         ("sqlite:///:memory:", "does not name a file"),
         ("sqlite:////runs\0.db", "does not name a file"),
+        ("sqlite:///file:runs.db?uri=true", "write %3F"),
         ("mysql://root:secret@host/db", "'mysql' is not supported"),
         ("postgresql://mars:secret@127.0.0.1:1/none", "could not be opened: .*refused"),
         ("postgresql+nonsense://mars:secret@127.0.0.1:1/none", "could not be opened"),

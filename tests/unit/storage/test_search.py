@@ -36,21 +36,6 @@ def with_summary(trace: Trace, **numbers: float) -> Trace:
     return replace(trace, summary=replace(trace.summary, **numbers))  # type: ignore[arg-type]
 
 
-def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
-    ids = [
-        store.new_comparison(PromptConfig(prompt, system="needle"))
-        for prompt in ("a Needle", *"bcd")
-    ]
-    store.annotate(ids[1], name="NEEDLE two")
-    store.annotate(ids[2], comment="the needle")
-    store.annotate(ids[3], tags=["x", "needles"])
-    assert matches(store, text="nEEdle") == ids[::-1]
-    store.annotate(ids[1], name="no more")
-    assert matches(store, text="needle") == [ids[3], ids[2], ids[0]]
-    assert matches(store, text="a needle") == [ids[0]]
-    assert matches(store, text="x") == [ids[3]]
-
-
 def test_no_text_is_found_across_the_border_of_two(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("one"))
     store.annotate(comparison_id, name="two", comment="three", tags=["four", "five"])

@@ -64,9 +64,3 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     for comparison_id in put_away:
         lasting_store.restore(comparison_id)
     assert lasting_store.find(Search(source=Source.STUDY, limit=100)).total == everything.total
-
-
-def test_comparisons_of_studies_are_left_out(lasting_store: RunStore) -> None:
-    worked_off(lasting_store, lasting_store.new_study("", {}, 1))
-    assert Source.STUDY in {row["source"] for row in lasting_store.find(Search(limit=100)).rows}
-    assert lasting_store.find(Search(without_batches=True)).total == 0

@@ -174,22 +174,6 @@ def test_a_store_that_was_closed_touches_nothing(store: RunStore) -> None:
     assert closed._engine.pool.checkedin() == 0  # type: ignore[attr-defined]
 
 
-def test_a_link_to_a_database_is_the_same_database(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "folder").symlink_to(tmp_path / "disk")
-    (tmp_path / "link.db").symlink_to(tmp_path / "folder" / "runs.db")
-    paths = ("disk/runs.db", "folder/runs.db", "link.db")
-    with ExitStack() as stack:
-        stores = [stack.enter_context(RunStore(f"sqlite:///{tmp_path / path}")) for path in paths]
-        for store in stores:
-            new(store)
-        assert [store.count() for store in stores] == [3] * 3
-        assert (
-            len({store._writing for store in stores}) == len({store.path for store in stores}) == 1
-        )
-    assert {path.name for path in tmp_path.iterdir()} == {"disk", "folder", "link.db"}
-
-
 @pytest.mark.parametrize("later", ["reader", "writer", "opening"])
 def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     """Nor in the index of texts, which is still right. If a reader has a WAL still in use, then

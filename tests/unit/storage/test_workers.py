@@ -12,48 +12,38 @@ from multiprocessing.connection import Connection
 from mars_core.types import Trace
 from storage import ResultExists, RunStore, Search
 from tests.traces import make_trace, same
-from tests.unit.children import Child, dies_at
+from tests.unit.children import Child
 from tests.unit.storage.studying import OpenTask, counts, saved
 
 TASKS, LANES = 12, 2
 
 
-def at_work(pipe: Connection, url: str, study_id: str, worker: str, dies: str = "") -> None:
-    """Works off a study; says what it does, and goes on at a message. ``dies``: the beginning
-    of a statement after whose second one it kills itself, in the middle of a transaction."""
+def at_work(pipe: Connection, url: str, study_id: str, worker: str) -> None:
+    """Works off a study; says what it does, and goes on at a message."""
 
     def say(*words: object) -> None:
         pipe.send(words)
         pipe.recv()
 
-    dies_at(dies, 2 if dies else 0)
     with RunStore(url) as store:
         say("ready")
-        work(store, study_id, worker, say)
+        while tasks := store.open_tasks(study_id):  # by whomever
+            for task in random.sample(tasks, len(tasks)):
+                work_off(store, OpenTask(study_id, task, worker), say)
 
 
 def trace_of(task: int, lane: int) -> Trace:
     return make_trace(rule=("strict", "mars")[lane], seed=task, new_tokens=12)
 
 
-def work(store: RunStore, study_id: str, worker: str, say: Callable[..., object]) -> None:
-    """Until all tasks are done, by whomever."""
-    while tasks := store.open_tasks(study_id):
-        for task in random.sample(tasks, len(tasks)):
-            work_off(store, study_id, task, say, worker)
-
-
-def work_off(
-    store: RunStore, study_id: str, task: int, say: Callable[..., object], worker: str = "worker"
-) -> None:
-    for lane in {0, 1} - set(store.task_results(study_id, task)):
-        at = OpenTask(study_id, task, worker)
+def work_off(store: RunStore, at: OpenTask, say: Callable[..., object]) -> None:
+    for lane in {0, 1} - set(store.task_results(at.study_id, at.task)):
         try:
-            saved(store, at, lane, [trace_of(task, lane)], {"status": "completed"})
-            say("saved", task, lane)
+            saved(store, at, lane, [trace_of(at.task, lane)], {"status": "completed"})
+            say("saved", at.task, lane)
         except ResultExists:
             say("lost")
-    store.finish_task(study_id, task, {lane: {"same": True} for lane in range(LANES)})
+    store.finish_task(at.study_id, at.task, {lane: {"same": True} for lane in range(LANES)})
     say("finished")
 
 
@@ -63,23 +53,18 @@ def may(child: Child, times: int) -> None:
         child.pipe.send("go on")
 
 
-def planned(url: str, tasks: int) -> str:
-    with RunStore(url) as store:
-        return store.new_study("", {}, tasks)
-
-
-def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
+def assert_complete(store: RunStore, study_id: str) -> None:
     """Every lane of every task has one result, whose run is there and complete; nothing else is."""
     results = store.results(study_id)
     assert [(one.task, one.lane) for one in results] == [
-        (task, lane) for task in range(tasks) for lane in range(LANES)
+        (task, lane) for task in range(TASKS) for lane in range(LANES)
     ]
     run_ids = [run_id for result in results for run_id in result.run_ids]
     assert len(set(run_ids)) == len(results) == counts(store)["runs"]
-    assert counts(store)["comparisons"] == tasks
+    assert counts(store)["comparisons"] == TASKS
     assert all(result.relative == {"same": True} for result in results)
     progress = store.study_progress(study_id)
-    assert (progress.done, progress.results) == (tasks, len(results))
+    assert (progress.done, progress.results) == (TASKS, len(results))
     for comparison_id in store.matching_ids(Search(limit=1000)):
         runs = store.load(comparison_id).runs
         assert [run.lane for run in runs] == list(range(LANES))
@@ -93,7 +78,8 @@ def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
 def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
     """Three at work on the same tasks, two of them killed at any time."""
     rng = random.Random(7)
-    study_id = planned(url, TASKS)
+    with RunStore(url) as store:
+        study_id = store.new_study("", {}, TASKS)
     children = [Child(at_work, url, study_id, f"w{number}") for number in range(3)]
     assert [child.pipe.recv() for child in children] == [("ready",)] * 3
     may(children[2], 4)  # so that tasks are left for the others, however slow they are
@@ -110,4 +96,4 @@ def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
     done = [words for words in messages if words[0] == "saved"]
     assert len(done) == len(set(done))
     with RunStore(url) as store:
-        assert_complete(store, study_id, TASKS)
+        assert_complete(store, study_id)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-from mars_core.decoder.packing import pack
+from mars_core.decoder import prepare
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.errors import ModelError
@@ -24,7 +24,6 @@ from tests.checkpoints import tiny_checkpoint
 from tests.live_pairs import traced
 from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, Learning
-from training.head.passes import ATTENTION
 from training.head.processes import TrainingProcess
 from training.head.rounds import Training
 from training.head.synthesis import Synthesis, TextSample, TextWriter
@@ -43,7 +42,7 @@ def _tiny() -> Eagle3Head:
         intermediate_size=24,
         num_hidden_layers=1,
         num_attention_heads=4,
-        num_key_value_heads=2,
+        num_key_value_heads=4,
         head_dim=4,
     )
     torch.manual_seed(3)
@@ -63,15 +62,15 @@ def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> li
     for process in range(anchor + _STEPS):
         if process <= anchor:
             hidden = head.fuse(features[None, process : process + 1])
-        residual, query, key, value = project(
+        query, key, value = project(
             head, ids[None, process : process + 1], hidden, torch.tensor([[process]])
         )
         keys.append(key)
         values.append(value)
         attended = nn.functional.scaled_dot_product_attention(
-            query, torch.cat(keys, 2), torch.cat(values, 2), enable_gqa=True
+            query, torch.cat(keys, 2), torch.cat(values, 2)
         )
-        hidden, normed = finish(head, residual, attended)
+        hidden, normed = finish(head, hidden, attended)
         states.append(normed[0, 0])
     return states
 
@@ -102,8 +101,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _open(folder: Path) -> tuple[Any, Any]:
     source: Any = AutoModelForCausalLM
-    model = source.from_pretrained(folder, dtype=torch.float32, attn_implementation=ATTENTION)
-    return model.eval().requires_grad_(False), AutoTokenizer.from_pretrained(folder)
+    model = source.from_pretrained(folder, dtype=torch.float32).eval().requires_grad_(False)
+    prepare(model)
+    return model, AutoTokenizer.from_pretrained(folder)
 
 
 @torch.inference_mode()
@@ -113,7 +113,6 @@ def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_th
     """Rows have separate positions and start anew; the oracle is transformers'
     attention over one text."""
     model, tokenizer = _open(target)
-    pack(model)
     writer = TextWriter(model, tokenizer, (0, 1), _SMALL, 5)
     samples = list(writer.samples(900))
     plain = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).eval()
@@ -242,3 +241,9 @@ def test_a_head_goes_on_from_its_weights_and_vocabulary(target: Path, tmp_path: 
     )
     with pytest.raises(ModelError, match="not an EAGLE-3 head of this recipe"):
         Training(_options(target, second, head=first / "specforge"), _HERE, _SMALL)
+
+
+def test_a_target_of_another_kind_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    target = tiny_checkpoint("gpt_neox", tmp_path / "target")
+    with pytest.raises(ModelError, match="layers of another kind than Llama's"):
+        Training(_options(target, tmp_path / "out"), _HERE, _SMALL)

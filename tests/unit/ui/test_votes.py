@@ -102,7 +102,7 @@ def test_a_server_answers_a_round_like_a_rule(
     cast = cast_vote(services, rounds, Choice.LEFT)
     assert cast is not None
     (counted,) = services.store.vote_counts()
-    assert "server" in repr(counted)
+    assert f"server(model=only, url={server.url})" in (counted.left_rule, counted.right_rule)
     both = [{"rule": SERVER, "server": server.url, "server_model": name} for name in "ab"]
     *_, refused = frames(services, rounds, replace(settings, rules=tuple(map(read_lane, both))))
     assert "two rules that differ; both are Served model" in refused.strip.html()
