@@ -112,7 +112,7 @@ class FollowedRow(SettingRow):
     """Relaxed tokens of a lane at a temperature that were followed (``mars eval follow``): all of
     them, or those with similar values of a property."""
 
-    x: float  # mean of the values; of a kind its number
+    x: float  # mean of the values
     by: str = column("Property", PROPERTIES.__getitem__)  # empty: all of them
     part: str = column("Values", str)
     tokens: int = column("Tokens", count)

@@ -36,16 +36,14 @@ HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
 class ChartQuantity(NamedTuple):
-    """What a panel shows of a lane. ``ticks``: their look on its axis; ``cost``: 1 where more is worse
-    beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV. ``level``: what is
-    enough."""
+    """What a panel shows of a lane. ``ticks``: their look on its axis; ``shift``: a TV; ``level``: what
+    is enough."""
 
     name: str
     title: str
     write: Write
     ticks: FigurePart
     read: Callable[[Measured], Interval]
-    cost: int = 0
     shift: bool = False
     level: Level | None = None
 
@@ -102,6 +100,11 @@ class Chart(NamedTuple):
     series: tuple[Series, ...]
     placebos: tuple[Series, ...] = ()
 
+    def first(self, names: Iterable[str]) -> ChartQuantity | None:
+        """Return the first of these quantities that is known."""
+        known = {each.name: each for each in self.quantities}
+        return next((known[name] for name in names if name in known), None)
+
     @property
     def varied(self) -> tuple[Series, ...]:
         """Those that make a line: of the parameter that most series vary."""
@@ -143,13 +146,12 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
     speed = f"Speed-up over {BASELINE if plan.none is None else 'the target alone'}"
     yield ChartQuantity("speedup", speed, ratio, TIMES, lambda row: row.speedup_over(plan))
     level = plan.margin, f"margin {margin(plan.margin)}"
-    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, cost=-1, level=level)
+    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, level=level)
     for name, metric in METRICS.items():
         if metric.panel:
             ticks = SHARES if metric.write is percent else {}
-            cost = -metric.better if metric.table == "likeness" else 0
             read = attrgetter(name)
-            yield ChartQuantity(name, metric.panel, metric.write, ticks, read, cost, metric.shift)
+            yield ChartQuantity(name, metric.panel, metric.write, ticks, read, metric.shift)
 
 
 def _chart(report: Report, group: str) -> Chart:

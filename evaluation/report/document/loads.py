@@ -18,14 +18,10 @@ from display.blocks import (
 )
 from display.format import MISSING, count, duration, number, ratio, signed
 from display.names import drafts_label
-from display.palette import NEUTRAL
-from display.panels import Look, Panel, lines_panel, panels_plot, spanning, ticked
-from display.plot import Data
-from evaluation.report.document.cells import beside, between, spread
-from evaluation.report.document.chart import COLOURS
+from evaluation.report.document.cells import between, spread
+from evaluation.report.document.lines import ALONE, LinePoint, lines_picture
 from evaluation.report.rows import LoadRow
 from evaluation.report.values import Report
-from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
     "With so many requests in flight, the lanes in random order. Rates are concurrency × answers "
@@ -42,11 +38,6 @@ PREDICTED = (
     "Predicted, not measured: from the times of the study's steps, by runs and drafted tokens, "
     "and the acceptance of each rule, taken to be the same at every load. The ends are as far as "
     "the predictions of measured rates are off."
-)
-HEADS = (
-    *("temperature", "runs", "rule", "drafter"),
-    *interval_columns("tokens_per_s"),
-    *interval_columns("over_none"),
 )
 Family = tuple[str, str]
 
@@ -152,48 +143,22 @@ def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
     """Draw one for every temperature: a panel for each rule, with a line for each K and for
     none."""
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
-        families = _families(here)
         none = [row for row in here if not row.lane.drafts]
-        shapes = dict.fromkeys(row.lane.drafts for row in here if row.lane.drafts)
-        looks = {"": Look(NEUTRAL)} if none else {}
-        looks |= {
-            name: Look(COLOURS[1 + index % (len(COLOURS) - 1)]) for index, name in enumerate(shapes)
-        }
-        panels = [
-            _panel(", ".join(family), [*none, *lanes], here, looks)
-            for family, lanes in families.items()
-        ]
-        keys = [(look, drafts_label(name) or "none") for name, look in looks.items()]
-        title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
-        numbers = [
-            (
-                *(temperature, row.load, row.lane.name, row.lane.drafts),
-                *(*row.tokens_per_s, *row.over_none),
+        points = [
+            LinePoint(
+                f"Tokens/s: {', '.join(family)}",
+                drafts_label(row.lane.drafts) or ALONE,
+                math.log2(row.load),
+                count(row.load),
+                row.tokens_per_s,
             )
-            for row in here
+            for family, lanes in _families(here).items()
+            for row in (*none, *lanes)
         ]
-        if panels:
-            plot = panels_plot(title, panels, keys, Data(HEADS, numbers))
-            yield Picture(f"chart-load-{order}", "Tokens a second by load", plot)
-
-
-def _panel(
-    title: str, rows: Sequence[LoadRow], every: Sequence[LoadRow], looks: dict[str, Look]
-) -> Panel:
-    """Draw a panel. ``every``: the rows of all panels, which have the same axes."""
-    loads = {math.log2(load): count(load) for load in sorted({row.load for row in every})}
-    points = [
-        (
-            name := row.lane.drafts,
-            math.log2(row.load),
-            row.tokens_per_s,
-            f"{drafts_label(name) or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
-        )
-        for row in rows
-    ]
-    rates = spanning(end for row in every for end in row.tokens_per_s)
-    runs = ticked(loads, "Runs in the batch")
-    return lines_panel(f"Tokens/s: {title}", points, looks, runs, rates)
+        if points:
+            title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
+            name, label = f"chart-load-{order}", "Tokens a second by load"
+            yield lines_picture(name, label, title, points, "Runs in the batch")
 
 
 def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:

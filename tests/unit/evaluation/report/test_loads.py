@@ -58,7 +58,7 @@ def test_the_best_k_is_that_of_each_load() -> None:
     assert [len(texts) for texts in panels_of(picture.plot).values()] == [5]
     names = [trace["name"] for trace in figure["data"] if "name" in trace]
     assert names == ["none", "draft model, K = 5", "draft model, K = 2"]
-    assert picture.plot.data.rows[0][:4] == (0.0, 1, "mars", "model K=5")
+    assert picture.plot.data.rows[0][:4] == ("Tokens/s: MARS, model", "none", "1", 10.0)
 
 
 def test_the_best_k_of_each_load_is_a_setting_of_vllm() -> None:
