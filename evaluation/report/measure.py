@@ -84,7 +84,8 @@ def predict(
     off = tuple(errors(results))
     most = 1 + max(map(abs, off), default=math.nan)
     rows = tuple(
-        row._replace(
+        replace(
+            row,
             tokens_per_s=Interval(rate := row.tokens_per_s.value, rate / most, rate * most),
             over_none=Interval(gain := row.over_none.value, gain / most, gain * most),
         )

@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from display.format import MISSING, count, number, percent, points, probability, ratio, signed
+from display.format import (
+    MISSING,
+    count,
+    duration,
+    number,
+    percent,
+    points,
+    probability,
+    ratio,
+    signed,
+)
 from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.plan.plan import Plan
@@ -21,7 +31,7 @@ PROPERTIES = {
     "position": "position",
     "kind": "kind",
 }
-UNKNOWN = (math.nan, math.nan)
+TTFT = "First token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,18 @@ class PromptRow:
         return next(iter(self.turns), ("", ""))
 
 
+class TableRow:
+    """A row of a table whose columns are declared."""
+
+    __slots__ = ()
+
+    def setting(self, plan: Plan) -> dict[str, str]:  # noqa: ARG002
+        """Return the first cells of its table by their heads."""
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
-class VoteRow:
+class VoteRow(TableRow):
     """Human votes between a rule and strict on the same models. ``share``: of those that chose one
     of the two; Wilson."""
 
@@ -64,29 +84,34 @@ class VoteRow:
     share: Interval = column("Share", percent)
 
 
-class LoadRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoadRow(TableRow):
     """One lane at one temperature with a number of requests in flight at a server, or of runs in a
     batch, over the tasks that every lane completed; or what is predicted of it.
 
     Rates of servers are load × number / sum of the latencies, and nan with two of them;
     those of a batch number / sum of the runs' parts of its time. ``over_none``: the rate over that
-    of the lane none with as many. Times are seconds of all turns together, as median and 95th
-    percentile, and nan in a batch.
+    of the lane none with as many. Times are of all turns together, and nan in a batch.
     """
 
     temperature: float
-    load: int
     lane: Lane
-    tokens_per_s: Interval
-    over_none: Interval
-    answers: int = 0
-    answers_per_s: float = math.nan
-    ttft_s: tuple[float, float] = UNKNOWN  # of the first turn
-    latency_s: tuple[float, float] = UNKNOWN
+    load: int = column("At once", count, "requests in flight, or runs of a batch")
+    tokens_per_s: Interval = column("Tokens/s")
+    over_none: Interval = column("Over none", ratio, "with as many at once")
+    answers: int = column("Answers", count, default=0)
+    answers_per_s: float = column("Answers/s", default=math.nan)
+    ttft_s: float = column("median", duration, "of the first turn", TTFT, math.nan)
+    ttft_95_s: float = column("95 %", duration, "95th percentile", TTFT, math.nan)
+    latency_s: float = column("median", duration, group="Answer", default=math.nan)
+    latency_95_s: float = column("95 %", duration, "95th percentile", "Answer", math.nan)
+
+    def setting(self, plan: Plan) -> dict[str, str]:
+        return {"Rule": plan.title(self.lane), "T": f"{self.temperature:g}"}
 
 
 @dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(TableRow):
     """What was measured of a lane at a temperature. Its table begins with name, drafter, group and
     temperature. ``first``: head of the names; ``group``: empty where all items are meant."""
 
@@ -99,7 +124,6 @@ class SettingRow:
         return plan.lanes[self.lane].title
 
     def setting(self, plan: Plan) -> dict[str, str]:
-        """Return the first cells of its table by their heads."""
         names = {
             self.first: self.name(plan),
             "Drafter": drafts_label(plan.lanes[self.lane].drafts) or MISSING,

@@ -4,9 +4,10 @@ size."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from display.blocks import TableCell
+from display.blocks import Head, ReportTable, TableCell
 from display.format import MINUS, MISSING, count, number, percent, plural, probability
 from evaluation.recovery import PlaceboTest, RecoveryOutcome
 from evaluation.report.measured import Measured, Score
@@ -49,6 +50,13 @@ def written(value: Any, write: Write) -> TableCell:
 def beside(interval: Interval, write: Write = number) -> str:
     """Write a value with its interval, within a sentence."""
     return f"{write(interval.value)} {between(interval, write)}".rstrip()
+
+
+def known_columns(label: str, columns: Iterable[tuple[Head, Sequence[TableCell]]]) -> ReportTable:
+    """Return a table without the columns that have no value in any row."""
+    known = [each for each in columns if any(cell.text != MISSING for cell in each[1])]
+    lines = zip(*(cells for _, cells in known), strict=True)
+    return ReportTable(label, tuple(head for head, _ in known), tuple(lines))
 
 
 def amount(measured: Measured) -> TableCell:

@@ -16,10 +16,11 @@ from display.blocks import (
     Section,
     TableCell,
 )
-from display.format import MISSING, count, duration, number, ratio, signed
+from display.format import MISSING, count, ratio, signed
 from display.names import drafts_label
-from evaluation.report.document.cells import between, spread
+from evaluation.report.document.cells import between
 from evaluation.report.document.lines import ALONE, LinePoint, lines_picture
+from evaluation.report.document.rows import row_table
 from evaluation.report.rows import LoadRow
 from evaluation.report.values import Report
 
@@ -45,29 +46,13 @@ Family = tuple[str, str]
 def load_section(report: Report) -> Section | None:
     """Throughput and latency of a study on servers, throughput of one in batches; None for
     others."""
-    served, several = report.plan.served is not None, len(report.plan.temperatures) > 1
-    unit = "Requests in flight" if served else "Batch of"
-    heads = [Head(unit), *map(Head, ("Rule", "Answers", "Answers/s", "Tokens/s"))]
-    if served:
-        times = ("First token", "median"), ("95 %", ""), ("Answer", "median"), ("95 %", "")
-        heads += [Head(*each) for each in times]
-    else:
-        heads.append(Head("Over none", "in a batch of the same size"))
-    rows = []
-    for row in report.loads:
-        name = report.plan.title(row.lane) + (f", T = {row.temperature:g}" if several else "")
-        first = (count(row.load), name, count(row.answers), number(row.answers_per_s))
-        last = [*map(TableCell, map(duration, (*row.ttft_s, *row.latency_s)))]
-        rates = spread(row.tokens_per_s), *(last if served else [spread(row.over_none, ratio)])
-        rows.append((*map(TableCell, first), *rates))
-    if not rows:
+    if not report.loads:
         return None
-    label = (
-        "Throughput and latency by requests in flight" if served else "Tokens a second of a batch"
-    )
-    table = ReportTable(label, tuple(heads), tuple(rows))
-    if served:
-        return Section("load", "Throughput and latency", (table,), LOAD_LEAD)
+    if report.plan.served:
+        title = "Throughput and latency"
+        table = row_table(report.plan, f"{title} by requests in flight", report.loads)
+        return Section("load", title, (table,), LOAD_LEAD)
+    table = row_table(report.plan, "Tokens a second of a batch", report.loads)
     best = best_blocks(report.throughputs)
     return Section("load", "Throughput of batches", (*best, table), BATCH_LEAD)
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from display.blocks import Head, ReportTable, Section, TableCell
 from evaluation.plan.plan import Plan
-from evaluation.report.document.cells import written
+from evaluation.report.document.cells import known_columns, written
 from evaluation.report.metrics import ReportColumn, declared
-from evaluation.report.rows import SettingRow, VoteRow
+from evaluation.report.rows import TableRow
 from evaluation.report.values import Report
 
 SECTIONS = {  # by field of Report: title and lead
@@ -59,27 +59,17 @@ def row_sections(report: Report) -> list[Section]:
 
 
 def row_table(
-    plan: Plan,
-    label: str,
-    rows: Sequence[SettingRow] | Sequence[VoteRow],
-    without: Collection[str] = (),
+    plan: Plan, label: str, rows: Sequence[TableRow], without: Collection[str] = ()
 ) -> ReportTable:
-    """Return the table of rows of one kind. ``without``: fields that are left out."""
-    columns = {
-        name: each
-        for name, each in declared(type(rows[0]), ReportColumn).items()
-        if name not in without
-    }
-    settings = [row.setting(plan) if isinstance(row, SettingRow) else {} for row in rows]
-    heads = (*map(Head, settings[0]), *(each.head for each in columns.values()))
-    cells = (
-        (
-            *map(TableCell, setting.values()),
-            *(written(getattr(row, name), each.write) for name, each in columns.items()),
-        )
-        for row, setting in zip(rows, settings, strict=True)
-    )
-    return ReportTable(label, heads, tuple(cells))
+    """Return the table of rows of one kind, without columns in which nothing is known. ``without``:
+    fields that are left out."""
+    settings = [row.setting(plan) for row in rows]
+    columns = [(Head(name), [TableCell(each[name]) for each in settings]) for name in settings[0]]
+    for name, each in declared(type(rows[0]), ReportColumn).items():
+        if name not in without:
+            cells = [written(getattr(row, name), each.write) for row in rows]
+            columns.append((each.head, cells))
+    return known_columns(label, columns)
 
 
 def vote_section(report: Report) -> Section | None:

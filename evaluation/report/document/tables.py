@@ -139,12 +139,8 @@ NOTHING = Paragraph("There are no measurements yet.", "note")
 
 
 def make_table(label: str, columns: Iterable[str | Column], rows: Sequence[LaneRow]) -> ReportTable:
-    """Return a table without the columns that have no value in any row."""
     found = (COLUMNS[each] if isinstance(each, str) else each for each in columns)
-    written = [(head, [write(row) for row in rows]) for head, write in found]
-    known = [each for each in written if any(cell.text != MISSING for cell in each[1])]
-    lines = zip(*(column for _, column in known), strict=True)
-    return ReportTable(label, tuple(head for head, _ in known), tuple(lines))
+    return cells.known_columns(label, [(head, list(map(write, rows))) for head, write in found])
 
 
 def lane_rows(report: Report) -> list[LaneRow]:

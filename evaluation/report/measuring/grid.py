@@ -92,11 +92,11 @@ class Grid(NamedTuple):
         strict = self.plan.baseline(lane)
         return lane if strict is None else strict
 
-    def compared(self, lane: int) -> list[int]:
-        """Return the lane, its baseline and ``none``."""
-        return sorted(
-            {lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none}
-        )
+    def in_compared(self, marks: Mask) -> Mask:
+        """Return where a mark, [R, L], is in the lane, its baseline and ``none``."""
+        baselines = [self.baseline(lane) for lane in range(len(self.plan.lanes))]
+        both: Mask = marks & marks[:, baselines]
+        return both if self.plan.none is None else both & marks[:, [self.plan.none]]
 
 
 def pooled(grid: Grid, rows: Indices, *numbers: Array) -> tuple[int, Sequence[Array]]:

@@ -30,19 +30,19 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
     for temperature, load, rows in _cells(grid):
         rates, ratios = _rates(grid, rows, load)
         for lane, (rate, ratio) in enumerate(zip(rates, ratios, strict=True)):
-            ttft, wall = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
             tokens = float(grid.numbers["new_tokens"][rows, lane].sum())
             alone = grid.plan.served is not None or load == 1
-            ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in (ttft, wall)]
+            times = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
+            ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in times]
             yield LoadRow(
                 temperature,
-                load,
                 grid.plan.lanes[lane],
+                load,
                 rate,
                 BLANK if lane == grid.plan.none else ratio,
                 len(rows),
                 rate.value * over(len(rows), tokens),
-                *(tuple(each.tolist()) for each in ends),
+                *np.concatenate(ends).tolist(),
             )
 
 
@@ -115,9 +115,9 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
                 rate = Interval(load * acceptance.tokens(k) / times.of(load, k))
                 none = load / times.of(load, 0)
                 if k:
-                    yield LoadRow(temperature, load, lane, rate, Interval(rate.value / none))
+                    yield LoadRow(temperature, lane, load, rate, Interval(rate.value / none))
                 elif plan.none is not None and number == min(families.values()):
-                    yield LoadRow(temperature, load, plan.lanes[plan.none], rate, BLANK)
+                    yield LoadRow(temperature, plan.lanes[plan.none], load, rate, BLANK)
 
 
 def errors(grid: Grid) -> Iterator[float]:

@@ -23,7 +23,7 @@ NOT = "not faster than none"
 def row(load: int, k: int, gain: float, spread: float = 0.1) -> LoadRow:
     drafts = Lane(RuleConfig("mars"), DrafterConfig("model", None, k))
     rate, over = (Interval(each, each - spread, each + spread) for each in (10 * gain, gain))
-    return LoadRow(0.0, load, drafts if k else NONE, rate, over if k else Interval())
+    return LoadRow(0.0, drafts if k else NONE, load, rate, over if k else Interval())
 
 
 @pytest.mark.parametrize(
