@@ -78,9 +78,6 @@ COLUMNS: Mapping[str, Column] = {
     "score": _mean("value", "Score"),
     "baseline": _mean("baseline", "Strict", "strict with the same drafts"),
     "recovery": _share("recovery", "Recovery", "mean score over strict's with the same drafts"),
-    "bootstrap": _share(
-        "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
-    ),
     "templates": _share(
         "recovery_template",
         "By template",
@@ -132,7 +129,7 @@ SPEED, COSTS, LIKENESS = (
     for table in ("speed", "costs", "likeness")
 )
 SCORES = (
-    *("metric", "score", "baseline", "recovery", "bootstrap", "templates", "over_none"),
+    *("metric", "score", "baseline", "recovery", "templates", "over_none"),
     *("placebo", "ranked", "difference", "lost", "test", "verdict"),
 )
 NOTHING = Paragraph("There are no measurements yet.", "note")

@@ -126,7 +126,6 @@ def _estimates(sample: GroupSample) -> Iterator[tuple[str, Estimate]]:
         runs = scored.astype(np.float64)
         yield f"{score}:value", Estimate((rule, runs))
         yield f"{score}:baseline", Estimate((baseline, runs))
-        yield f"{score}:recovery", Estimate((rule, baseline))
         yield f"{score}:difference", Estimate((rule - baseline, runs))
 
 
@@ -222,7 +221,6 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         baseline=mean("baseline", baseline),
         recovery=recovery,
         recovery_none=recovery_none,
-        recovery_bootstrap=spread[f"{metric}:recovery"],
         recovery_template=recovered(baseline, template) if several else BLANK,
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),

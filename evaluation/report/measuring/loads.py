@@ -24,10 +24,10 @@ from evaluation.statistics import (
 from mars_core.types import DrafterConfig
 
 
-def load_rows(grid: Grid) -> Iterator[LoadRow]:
+def load_rows(grid: Grid, *, single: bool = False) -> Iterator[LoadRow]:
     """Intervals by prompt. The lanes of a batch are compared with none in a batch of the same
-    size."""
-    for temperature, load, rows in _cells(grid):
+    size. ``single``: also of a study without batches."""
+    for temperature, load, rows in _cells(grid, single=single):
         rates, ratios = _rates(grid, rows, load)
         for lane, (rate, ratio) in enumerate(zip(rates, ratios, strict=True)):
             tokens = float(grid.numbers["new_tokens"][rows, lane].sum())
@@ -122,18 +122,16 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
 
 def errors(grid: Grid) -> Iterator[float]:
     """Predicted over measured rates − 1, of every lane and load that can be predicted."""
-    cells = list(_cells(grid, single=True))
-    loads = sorted({load for _, load, _ in cells})
+    measured = {_setting(row): row.tokens_per_s.value for row in load_rows(grid, single=True)}
+    loads = sorted({load for _, load, _ in _cells(grid, single=True)})
     ks = sorted({lane.drafter.k for lane in grid.plan.lanes if lane.drafts})
-    rates = {
-        (row.temperature, row.load, row.lane.name, row.lane.drafts): row.tokens_per_s.value
-        for row in predicted(grid, loads, ks)
-    }
-    for temperature, load, rows in cells:
-        tokens, seconds = grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)
-        for number, lane in enumerate(grid.plan.lanes):
-            if rate := rates.get((temperature, load, lane.name, lane.drafts)):
-                yield rate * float(seconds[:, number].sum() / tokens[:, number].sum()) - 1
+    for row in predicted(grid, loads, ks):
+        if rate := measured.get(_setting(row)):
+            yield row.tokens_per_s.value / rate - 1
+
+
+def _setting(row: LoadRow) -> tuple[float, int, str, str]:
+    return row.temperature, row.load, row.lane.name, row.lane.drafts
 
 
 def _steps(
