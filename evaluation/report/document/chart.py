@@ -73,21 +73,16 @@ class Series(NamedTuple):
     does."""
 
     rule: str  # as people say it
+    is_strict: bool
     drafts: str
     temperature: str
     parameter: str
     look: Look
     points: tuple[Point, ...]
-    strict: Point | None  # with the same drafts; None where strict is the series or varies too
 
     @property
     def name(self) -> str:
         return f"{self.rule}, {self.drafts}, {self.temperature}"
-
-    @property
-    def every(self) -> tuple[Point, ...]:
-        """With strict."""
-        return (*self.points, self.strict) if self.strict else self.points
 
 
 class Chart(NamedTuple):
@@ -114,8 +109,7 @@ class Chart(NamedTuple):
 
     @property
     def data(self) -> Data:
-        """Return every point, and strict where it is drawn as a separate point."""
-        varied = self.varied
+        """Return every point."""
         heads = (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
         rows: list[tuple[str | float, ...]] = [
             (
@@ -128,7 +122,7 @@ class Chart(NamedTuple):
                 *(end for each in self.quantities for end in each.of(point)),
             )
             for series in (*self.series, *self.placebos)
-            for point in (series.every if series in varied else series.points)
+            for point in series.points
         ]
         return Data(heads, rows)
 
@@ -168,19 +162,16 @@ def _chart(report: Report, group: str) -> Chart:
     for row in rows:
         key = _series(plan, plan.lanes[row.lane])
         by_series.setdefault((*key, row.temperature), []).append(row)
-    at = {(row.temperature, row.lane): row for row in rows}
     rules = list(dict.fromkeys((BASELINE, *(plan.lanes[row.lane].rule.name for row in rows))))
     series, placebos = list[Series](), list[Series]()
     for (_, drafts, parameter, temperature), group_rows in by_series.items():
         first = plan.lanes[group_rows[0].lane]
-        baselines = {plan.baseline(row.lane) for row in group_rows}
-        baseline = baselines.pop() if len(baselines) == 1 else None
-        strict = None if baseline is None else at.get((temperature, baseline))
         points = [_point(plan, row, parameter) for row in group_rows]
         shape = SHAPES[report.drafts.index(first.drafts) % len(SHAPES)]
         (placebos if first.imitates else series).append(
             Series(
                 rule=first.rule_title,
+                is_strict=first.rule.name == BASELINE,
                 drafts=drafts_label(drafts),
                 temperature=f"T = {temperature:g}",
                 parameter=parameter,
@@ -190,7 +181,6 @@ def _chart(report: Report, group: str) -> Chart:
                     plan.temperatures.index(temperature) > 0,
                 ),
                 points=tuple(sorted(points, key=lambda point: point.x)),
-                strict=_point(plan, strict, "") if strict else None,
             )
         )
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))

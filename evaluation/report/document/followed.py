@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from display.blocks import Picture, Section
 from display.format import percent
+from evaluation.report.document.cells import beside
 from evaluation.report.document.chart import SHARES
-from evaluation.report.document.lines import LinePoint, lines_picture
+from evaluation.report.document.lines import LinePoint, ValueAxis, lines_plot
 from evaluation.report.document.rows import row_table
 from evaluation.report.rows import PROPERTIES, FollowedRow
 from evaluation.report.values import Report
@@ -46,10 +47,11 @@ def _picture(report: Report, rows: Sequence[FollowedRow]) -> Iterator[Picture]:
             row.x,
             row.part,
             value,
+            beside(value, percent),
         )
         for row in rows
         if not math.isnan((value := getattr(row, field)).value) and not math.isnan(row.x)
     ]
     if points:
         text = f"{title} by properties of the relaxed token; bars are 95 % intervals by prompt."
-        yield lines_picture("chart-followed", title, text, points, write=percent, **SHARES)
+        yield Picture("chart-followed", title, lines_plot(text, points, axes=ValueAxis(SHARES)))

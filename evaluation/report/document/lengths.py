@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from display.blocks import Picture, Section
 from display.format import count
-from evaluation.report.document.lines import ALONE, LinePoint, lines_picture
+from evaluation.report.document.cells import beside
+from evaluation.report.document.lines import ALONE, LinePoint, ValueAxis, lines_plot
 from evaluation.report.document.rows import row_table
 from evaluation.report.rows import LengthRow
 from evaluation.report.values import Report
@@ -40,6 +41,7 @@ def _pictures(report: Report, rows: Sequence[LengthRow]) -> Iterator[Picture]:
                 math.log2(row.length),
                 f"{count(row.length)} tokens",
                 value,
+                beside(value),
             )
             for name, caption in DRAWN.items()
             for row in rows
@@ -48,6 +50,6 @@ def _pictures(report: Report, rows: Sequence[LengthRow]) -> Iterator[Picture]:
         ]
         if points:
             title = f"τ and tokens a second over the length of the prompt, T = {temperature:g}"
-            name, label = f"chart-length-{order}", "τ and speed by prompt length"
-            over = "Length of the prompt"
-            yield lines_picture(name, label, title, points, over, shared=False)
+            axes = {caption: ValueAxis({}) for caption in DRAWN.values()}
+            plot = lines_plot(title, points, "Length of the prompt", axes)
+            yield Picture(f"chart-length-{order}", "τ and speed by prompt length", plot)

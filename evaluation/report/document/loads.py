@@ -18,8 +18,8 @@ from display.blocks import (
 )
 from display.format import MISSING, count, ratio, signed
 from display.names import drafts_label
-from evaluation.report.document.cells import between
-from evaluation.report.document.lines import ALONE, LinePoint, lines_picture
+from evaluation.report.document.cells import beside, between
+from evaluation.report.document.lines import ALONE, LinePoint, lines_plot
 from evaluation.report.document.rows import row_table
 from evaluation.report.rows import LoadRow
 from evaluation.report.values import Report
@@ -136,14 +136,15 @@ def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
                 math.log2(row.load),
                 count(row.load),
                 row.tokens_per_s,
+                f"{beside(row.tokens_per_s)} tokens/s",
             )
             for family, lanes in _families(here).items()
             for row in (*none, *lanes)
         ]
         if points:
             title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
-            name, label = f"chart-load-{order}", "Tokens a second by load"
-            yield lines_picture(name, label, title, points, "Runs in the batch")
+            plot = lines_plot(title, points, "Runs in the batch")
+            yield Picture(f"chart-load-{order}", "Tokens a second by load", plot)
 
 
 def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:

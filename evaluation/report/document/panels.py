@@ -4,25 +4,15 @@ parameter."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from display.format import plural
 from display.names import parameter_title
 from display.palette import NEUTRAL
-from display.panels import (
-    Look,
-    Mark,
-    MarkValue,
-    Panel,
-    at,
-    dodge,
-    panels_plot,
-    reached,
-    spanning,
-    ticked,
-)
+from display.panels import Look, Mark, Panel, panels_plot, reached, spanning
 from display.plot import Plot
-from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
+from evaluation.report.document.chart import Chart, ChartQuantity, Series
+from evaluation.report.document.lines import LinePoint, ValueAxis, lines_plot
 
 STRICT = 0.22  # of the axis, between the last value and strict
 LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
@@ -47,47 +37,36 @@ def plots(chart: Chart) -> dict[str, Plot]:
     """Draw ``kept`` where something is known to be kept, such as recovery: over the speed, every
     lane and its placebo with its name beside it; ``parameter`` where one varies, strict at the
     right. The τ ratio, where no speed is known, repeats exactly."""
-    drawn, varied = dict[str, Plot](), chart.varied
+    drawn = dict[str, Plot]()
     gain, kept = chart.first(GAINS), chart.first(KEPT)
     if gain and kept:
         title = f"{kept.title} over {gain.title}. {chart.title}"
         panel = _kept(chart, gain, kept)
         drawn["kept"] = panels_plot(title, [panel], _shapes(chart.series), chart.data, KEPT_PX)
-    if varied:
-        rows = [point.measured for series in varied for point in series.every]
-        known = [each for each in chart.quantities if any(map(each.known, rows))]
+    if varied := chart.varied:
         over = parameter_title(varied[0].parameter)
-        title = f"{', '.join(each.title for each in known)} over {over}. {chart.title}"
-        panels = [_over_parameter(chart, each) for each in known]
-        rules = {series.rule: Look(series.look.colour) for series in varied}
-        keys = [(look, rule) for rule, look in rules.items()] + _shapes(varied)
-        drawn["parameter"] = panels_plot(title, panels, keys, chart.data)
+        points = list(_over_parameter(chart))
+        axes = {each.title: ValueAxis(each.ticks, each.level) for each in chart.quantities}
+        looks = {series.name: series.look for series in chart.series}
+        captions = ", ".join(dict.fromkeys(point.panel for point in points))
+        title = f"{captions} over {over}. {chart.title}"
+        drawn["parameter"] = lines_plot(title, points, over, axes, looks)
     return drawn
 
 
-def _over_parameter(chart: Chart, quantity: ChartQuantity) -> Panel:
+def _over_parameter(chart: Chart) -> Iterator[LinePoint]:
+    """Yield the values of the series that vary, and of strict where it does not."""
     varied = chart.varied
-    values = (quantity.of(each) for series in varied for each in series.every)
     xs = sorted({point.x for series in varied for point in series.points})
-    strict = xs[-1] + STRICT * (xs[-1] - xs[0] or 1)
-    ticks = {x: f"{x:g}" for x in xs}
-    if any(series.strict for series in varied):
-        ticks[strict] = "strict"
-    lines = list[list[Mark]]()
-    for index, series in enumerate(varied):
-        shift = dodge(index, len(varied), [*ticks])
-        groups = [[(point, point.x) for point in series.points]]
-        groups += [[(series.strict, strict)]] if series.strict else []
-        for group in groups:
-            known = ((point, at(x + shift)) for point, x in group if quantity.known(point.measured))
-            lines.append([_mark(series, point, x, [quantity]) for point, x in known])
-    return Panel(
-        quantity.title,
-        ticked(ticks, parameter_title(varied[0].parameter)),
-        spanning(reached(values, quantity.level), **quantity.ticks),
-        lines,
-        level=quantity.level,
-    )
+    right = xs[-1] + STRICT * (xs[-1] - xs[0] or 1)
+    strict = [each for each in chart.series if each.is_strict and each not in varied]
+    for quantity in chart.quantities:
+        for series in (*varied, *strict):
+            for point in series.points:
+                x, place = (point.x, f"{point.x:g}") if series in varied else (right, "strict")
+                if quantity.known(point.measured):
+                    value, text = quantity.of(point), quantity.text(point)
+                    yield LinePoint(quantity.title, series.name, x, place, value, text)
 
 
 def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Panel:
@@ -101,9 +80,11 @@ def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Panel:
     most = max((point.measured.runs for _, point in points), default=0)
     marks, options = list[Mark](), list[tuple[float, float]]()
     for series, point in points:
-        mark, runs = _mark(series, point, gain.of(point), [kept, gain]), point.measured.runs
+        runs, values = point.measured.runs, f"{kept.text(point)}, {gain.text(point)}"
         name = point.label if runs == most else f"{point.label}, {plural(runs, 'run')}"
-        marks.append(mark._replace(name=name))
+        text = f"{point.label}, {series.name}: {values}"
+        mark = Mark(series.look, gain.of(point), kept.of(point), text, name)
+        marks.append(mark)
         enough = runs >= LEAST_RUNS and series in chart.series
         options.append((mark.x[0], mark.y[0]) if enough else (math.nan, math.nan))
     return Panel(
@@ -114,16 +95,6 @@ def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Panel:
         marks,
         kept.level,
     )
-
-
-def _mark(series: Series, point: Point, x: MarkValue, quantities: Sequence[ChartQuantity]) -> Mark:
-    """Place a mark at the value of the first quantity; the text has the values of all, with their
-    intervals."""
-    values = ", ".join(each.text(point) for each in quantities)
-    look = series.look
-    if point is series.strict:
-        look = look._replace(colour=COLOURS[0])
-    return Mark(look, x, quantities[0].of(point), f"{point.label}, {series.name}: {values}")
 
 
 def _shapes(drawn: Sequence[Series]) -> list[tuple[Look, str]]:

@@ -453,5 +453,5 @@ def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
     ids = {each.attributes.get("id") for each in page.every}
     assert {"prompt", "numbers", "shift", "settings", "repeat", "versions"} <= ids
     figures = [json.loads(each.attributes["data-figure"]) for each in page.all(".mq-figure")]
-    assert len(figures) >= 6 and all(figure["csv"] for figure in figures)
+    assert len(figures) == 5 and all(figure["csv"] for figure in figures)
     assert sum(props.get("lane") in (0, 1) for props in drawn_values(page)) == 2
