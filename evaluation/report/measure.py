@@ -118,18 +118,13 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
 
 
 def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, tuple[str, ...]]:
-    """Return the environments of the runs: of the first and last stored run of each worker and
-    lane."""
-    ends: dict[tuple[str, int, bool], str] = {}
-    for row in sorted((row for row in stored if row.run_ids), key=lambda row: row.created_at):
-        ends.setdefault((row.worker, row.lane, True), row.run_ids[0])
-        ends[row.worker, row.lane, False] = row.run_ids[0]
-    run_ids = list(dict.fromkeys(ends.values()))
-    records = records_of(store, run_ids)
-    by_name: dict[str, dict[str, None]] = {}
-    for run_id in run_ids:
-        for name, value in records[run_id].config.environment.items() if run_id in records else ():
-            by_name.setdefault(name, {})[value] = None
+    """Return the environments of the runs: of the last one of each worker, a process, and lane."""
+    ran = sorted((row for row in stored if row.run_ids), key=attrgetter("created_at"))
+    last = {(row.worker, row.lane): row.run_ids[0] for row in ran}
+    by_name = defaultdict[str, dict[str, None]](dict)
+    for record in records_of(store, [*dict.fromkeys(last.values())]).values():
+        for name, value in record.config.environment.items():
+            by_name[name][value] = None
     return {name: tuple(values) for name, values in by_name.items()}
 
 

@@ -212,7 +212,6 @@ def _templates(plan: Plan) -> Indices:
 
 def _main_metrics(stored: Sequence[StoredResult], rows: Mapping[int, int]) -> tuple[str, ...]:
     """Return the first metric of every task."""
-    main = [""] * len(rows)
-    for one in stored:
-        main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
-    return tuple(main)
+    first = ((rows[one.task], next(iter(one.data["scores"]), "")) for one in reversed(stored))
+    main = {row: metric for row, metric in first if metric}
+    return tuple(main.get(row, "") for row in range(len(rows)))

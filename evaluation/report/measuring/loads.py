@@ -89,12 +89,12 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
     """Predict the rates of none and of every rule that drafts chains, with each K, in batches of
     these sizes: from the times of steps and the acceptance of all runs. Raises ValueError for too
     few."""
-    plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
-    for number, lane in enumerate(plan.lanes):  # the one with the largest K
-        if lane.drafts and not lane.drafter.tree and not lane.is_control:
-            key = lane.name, replace(lane.drafter, k=0)
-            longest = max(lane.drafter.k, plan.lanes[families.get(key, number)].drafter.k)
-            families[key] = number if lane.drafter.k == longest else families[key]
+    plan = grid.plan
+    families = {  # of several K the largest
+        (lane.name, replace(lane.drafter, k=0)): number
+        for number, lane in sorted(enumerate(plan.lanes), key=lambda each: each[1].drafter.k)
+        if lane.drafts and not lane.drafter.tree and not lane.is_control
+    }
     for temperature in plan.temperatures:
         cells = [cell for cell in _cells(grid, single=True) if cell[0] == temperature]
         for (_, drafter), number in families.items():
