@@ -32,6 +32,7 @@ PROPERTIES = {
     "kind": "kind",
 }
 TTFT = "First token"
+TWO_BEST = "the two best"  # tokens among which random relaxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ class PlaceboRow(SettingRow):
     outcome: str = column("Outcome", lambda outcome: outcome or MISSING)
     p_differ: float = column("p equal", probability)
     p_region: float = column("p region", probability)
+    possible: float = column("Possible", percent, "largest difference in the interval")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,6 @@ from evaluation.report.rows import TableRow
 from evaluation.report.values import Report
 
 SECTIONS = {  # by field of Report: title and lead
-    "placebos": (
-        "Random relaxation of as many tokens",
-        "In each text as many of the rejections that may be relaxed as the rule relaxed there, drawn "
-        "without replacement: among all, which asks whether the rule selects at all, and for rules "
-        "that admit only the two best tokens among rejections of these, which asks whether its "
-        "threshold selects beyond the rank. Scores and counts are means of the draws. Shortfall: "
-        "what was still due where the text ended first. p: that scores are equal, and that they "
-        "differ by more than the region of equivalence, with Holm's correction over all these "
-        "comparisons.",
-    ),
     "interventions": (
         "One relaxed token in strict's own text",
         "Each time one token that strict rejected is relaxed and strict goes on, with the same "
