@@ -218,32 +218,27 @@ class LengthRow(SettingRow):
     over_none: Interval = column("Over none", ratio, "tokens/s over none's at this length")
 
 
-OTHERS, NEAR = "minus others", "minus others of its ranks"
+OTHERS, NEAR = "others", "others of its ranks"
 
 
 @dataclass(frozen=True, slots=True)
 class InterventionRow(SettingRow):
     """Tokens that strict rejected and that were relaxed alone (``Plan.interventions``): all, those
-    of some ranks, or those that a rule would relax. A score and ``changed`` are minus strict's.
-    ``…_others``: minus the others of the same text where the rule decides; ``…_near``: minus those
-    of them that have the ranks that the rule admits."""
+    of some ranks, or those that a rule would relax. Means are minus strict's. ``beside``: minus the
+    ``OTHERS`` of the same text where the rule decides, or ``NEAR``, those of them that have the
+    ranks that the rule admits."""
 
     first: ClassVar[str] = "Tokens of"
     title: str
     rule: int | None  # its lane
+    beside: str = column("Minus", lambda beside: beside or MISSING)
     tokens: int = column("Tokens", count)
     prompts: int = column("Prompts", count)
     score: Interval = column("Score", points)
-    changed: Interval = column("Changed", percent)
+    changed: Interval = column("Changed", points)
     logprob: Interval = column("ln p", signed)  # as in FollowedRow
-    meets: Interval = column("Meets", percent)
+    meets: Interval = column("Meets", points)
     meets_after: Interval = column("After")
-    score_others: Interval = column("Score", points, group=OTHERS)
-    changed_others: Interval = column("Changed", points, group=OTHERS)
-    logprob_others: Interval = column("ln p", signed, group=OTHERS)
-    score_near: Interval = column("Score", points, group=NEAR)
-    changed_near: Interval = column("Changed", points, group=NEAR)
-    logprob_near: Interval = column("ln p", signed, group=NEAR)
 
     def name(self, plan: Plan) -> str:  # noqa: ARG002
         return self.title

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from display.blocks import Head, ReportTable, TableCell
-from display.format import MINUS, MISSING, count, number, percent, plural, probability
-from evaluation.recovery import PlaceboTest, RecoveryOutcome
+from display.format import MINUS, MISSING, count, number, plural, probability
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.measured import Measured, Score
 from evaluation.report.metrics import Write
 from evaluation.statistics import Interval
@@ -78,11 +78,6 @@ def marked(cell: TableCell, verdict: RecoveryOutcome | None) -> TableCell:
         return cell
     sign, mark = LOOKS[verdict]
     return cell._replace(text=f"{sign} {cell.text}", mark=mark)
-
-
-def placebo_cell(test: PlaceboTest | None) -> TableCell:
-    """Write the ratio of random's score to the rule's."""
-    return spread(test.ratio, percent) if test else TableCell(MISSING)
 
 
 def lost_cell(score: Score) -> TableCell:

@@ -17,8 +17,9 @@ SECTIONS = {  # by field of Report: title and lead
         "Each time one token that strict rejected is relaxed and strict goes on, with the same "
         "noise, so the text differs from strict's by this decision alone. Score, answers that "
         "changed, and ln p of the text after the token, per token, are minus strict's own. A rule "
-        "has the tokens that it would relax; others are the other rejected tokens of the same texts "
-        "that may be relaxed, those of its ranks have the ranks that it admits. Means over prompts "
+        "has the tokens that it would relax; minus others is the difference to the other rejected "
+        "tokens of the same texts that may be relaxed, minus others of its ranks to those of them "
+        "that have the ranks that it admits. Means over prompts "
         "of the means of their tokens, with 95 % intervals by prompt. If a rule's signal tells which "
         "tokens to relax, its score is above that of the others; if its threshold does, beyond the "
         "rank, above that of its ranks too.",

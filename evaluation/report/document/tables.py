@@ -86,16 +86,6 @@ COLUMNS: Mapping[str, Column] = {
     "over_none": _share(
         "recovery_none", "Over none", "mean score over that of decoding without drafts"
     ),
-    "placebo": _scored(
-        "Random",
-        "mean score of random relaxation of as many tokens, over the rule's",
-        lambda score: cells.placebo_cell(score.placebos.get("placebo")),
-    ),
-    "ranked": _scored(
-        "Random of its ranks",
-        "the same among the tokens of the ranks that the rule admits",
-        lambda score: cells.placebo_cell(score.placebos.get("ranked")),
-    ),
     "difference": _scored(
         "Difference",
         "score − strict's",
@@ -130,7 +120,7 @@ SPEED, COSTS, LIKENESS = (
 )
 SCORES = (
     *("metric", "score", "baseline", "recovery", "templates", "over_none"),
-    *("placebo", "ranked", "difference", "lost", "test", "verdict"),
+    *("difference", "lost", "test", "verdict"),
 )
 NOTHING = Paragraph("There are no measurements yet.", "note")
 

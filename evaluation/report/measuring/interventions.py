@@ -13,7 +13,7 @@ from evaluation.advise.recorded import decides, is_recorded, relaxes
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.measuring.grid import Grid, Mask
-from evaluation.report.rows import InterventionRow
+from evaluation.report.rows import NEAR, OTHERS, InterventionRow
 from evaluation.statistics import Array, Indices, Interval, mean_interval, quartiles
 from mars_core.counterfactual import Counterfactual, rejected_tokens
 from mars_core.rules import RULES
@@ -21,7 +21,6 @@ from mars_core.types import Token
 from storage import RunStore
 from storage.scope import batches
 
-ALONE = ("score", "changed", "logprob")  # what is compared with others
 RUNS_A_READ = 50
 
 
@@ -71,10 +70,11 @@ def intervention_rows(store: RunStore, grid: Grid) -> tuple[InterventionRow, ...
                 if each.position in rejected
             ]
     return tuple(
-        _row(lane, temperature, each, some)
+        row
         for (lane, temperature), some in sorted(rejections.items())
         for each in _classes(plan, plan.lanes[lane], temperature)
         if any(each.has(rejection.token) for rejection in some)
+        for row in _rows(lane, temperature, each, some)
     )
 
 
@@ -110,7 +110,11 @@ def _of_rule(number: int, lane: Lane, temperature: float) -> _Class:
     return _Class(lane.title, number, has, within, near if most else None)
 
 
-def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]) -> InterventionRow:
+def _rows(
+    lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]
+) -> Iterator[InterventionRow]:
+    """Yield a class, and what it is minus the tokens that it is compared with, if there are any."""
+
     def marked(test: Test) -> Mask:
         return np.array([test(each.token) for each in every])
 
@@ -123,7 +127,7 @@ def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection])
     others = ~has & marked(of.within)
     near = others & marked(of.near) if of.near else np.zeros_like(has)
 
-    def mean(name: str, beside: Mask | None = None) -> Interval:
+    def mean(name: str, beside: Mask | None) -> Interval:
         """Return the mean over prompts of the means of their tokens; with ``beside`` minus that of
         these, over the prompts that have both."""
         values = outcomes[name]
@@ -133,19 +137,21 @@ def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection])
         )
         return mean_interval(means - less[0] if less else means, np.arange(len(prompts)))
 
-    return InterventionRow(
-        lane=lane,
-        temperature=temperature,
-        group="",
-        title=of.name,
-        rule=of.lane,
-        tokens=int(has.sum()),
-        prompts=len(np.unique(prompt[has])),
-        meets_after=quartiles(outcomes["meets_after"][has]),
-        **{name: mean(name) for name in (*ALONE, "meets")},
-        **{f"{name}_others": mean(name, others) for name in ALONE},
-        **{f"{name}_near": mean(name, near) for name in ALONE},
-    )
+    meets_after = quartiles(outcomes.pop("meets_after")[has])
+    for beside, those in (("", None), (OTHERS, others), (NEAR, near)):
+        if those is None or those.any():
+            yield InterventionRow(
+                lane=lane,
+                temperature=temperature,
+                group="",
+                title=of.name,
+                rule=of.lane,
+                beside=beside,
+                tokens=int(has.sum()),
+                prompts=len(np.unique(prompt[has])),
+                meets_after=Interval() if beside else meets_after,
+                **{name: mean(name, those) for name in outcomes},
+            )
 
 
 _READ: dict[str, Callable[[Counterfactual], float | None]] = {
