@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -15,14 +14,14 @@ from display.format import bounded, percent, plural, ratio
 from display.names import drafts_label
 from display.palette import LANES
 from display.panels import Level, Look
-from display.plot import Data, FigurePart
+from display.plot import FigurePart
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.measured import BLANK, METRICS, Measured
 from evaluation.report.metrics import Write
 from evaluation.report.values import ALL, Report
-from evaluation.statistics import Interval, interval_columns
+from evaluation.statistics import Interval
 from mars_core.types import ShiftKind, numbers
 
 # Of rules: strict, then the others in the order of the plan; no outcome's is among them.
@@ -32,7 +31,6 @@ SHAPES = ("circle", "square", "diamond", "triangle-up")
 PLACEBO = "cross"  # in the colour of the rule that it imitates
 SHARES: FigurePart = {"tickformat": "~%"}
 TIMES: FigurePart = {"ticksuffix": "×"}
-HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
 class ChartQuantity(NamedTuple):
@@ -106,25 +104,6 @@ class Chart(NamedTuple):
         lines = [series for series in self.series if series.parameter and len(series.points) > 1]
         most = Counter(series.parameter for series in lines).most_common(1)
         return tuple(series for series in lines if series.parameter == most[0][0])
-
-    @property
-    def data(self) -> Data:
-        """Return every point."""
-        heads = (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
-        rows: list[tuple[str | float, ...]] = [
-            (
-                self.group,
-                point.label,
-                series.name,
-                series.parameter,
-                point.x,
-                point.tv_kind,
-                *(end for each in self.quantities for end in each.of(point)),
-            )
-            for series in (*self.series, *self.placebos)
-            for point in series.points
-        ]
-        return Data(heads, rows)
 
 
 def charts(report: Report) -> tuple[Chart, ...]:

@@ -10,9 +10,10 @@ from display.format import plural
 from display.names import parameter_title
 from display.palette import NEUTRAL
 from display.panels import Look, Mark, Panel, panels_plot, reached, spanning
-from display.plot import Plot
+from display.plot import Data, Plot
 from evaluation.report.document.chart import Chart, ChartQuantity, Series
 from evaluation.report.document.lines import LinePoint, ValueAxis, lines_plot
+from evaluation.statistics import interval_columns
 
 STRICT = 0.22  # of the axis, between the last value and strict
 LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
@@ -40,9 +41,7 @@ def plots(chart: Chart) -> dict[str, Plot]:
     drawn = dict[str, Plot]()
     gain, kept = chart.first(GAINS), chart.first(KEPT)
     if gain and kept:
-        title = f"{kept.title} over {gain.title}. {chart.title}"
-        panel = _kept(chart, gain, kept)
-        drawn["kept"] = panels_plot(title, [panel], _shapes(chart.series), chart.data, KEPT_PX)
+        drawn["kept"] = _kept(chart, gain, kept)
     if varied := chart.varied:
         over = parameter_title(varied[0].parameter)
         points = list(_over_parameter(chart))
@@ -69,7 +68,7 @@ def _over_parameter(chart: Chart) -> Iterator[LinePoint]:
                     yield LinePoint(quantity.title, series.name, x, place, value, text)
 
 
-def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Panel:
+def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Plot:
     """Draw all lanes with their names; of a lane with fewer runs than others with their number."""
     points = [
         (series, point)
@@ -87,7 +86,7 @@ def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Panel:
         marks.append(mark)
         enough = runs >= LEAST_RUNS and series in chart.series
         options.append((mark.x[0], mark.y[0]) if enough else (math.nan, math.nan))
-    return Panel(
+    panel = Panel(
         kept.title,
         spanning(reached(each.x for each in marks), gain.title, share=0.05, **gain.ticks),
         spanning(reached((each.y for each in marks), kept.level), **kept.ticks),
@@ -95,6 +94,12 @@ def _kept(chart: Chart, gain: ChartQuantity, kept: ChartQuantity) -> Panel:
         marks,
         kept.level,
     )
+    heads = "lane", "series", *interval_columns(gain.name), *interval_columns(kept.name)
+    rows = [
+        (point.label, series.name, *gain.of(point), *kept.of(point)) for series, point in points
+    ]
+    title = f"{kept.title} over {gain.title}. {chart.title}"
+    return panels_plot(title, [panel], _shapes(chart.series), Data(heads, rows), KEPT_PX)
 
 
 def _shapes(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
