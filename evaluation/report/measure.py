@@ -59,7 +59,7 @@ def measure(store: RunStore, study_id: str) -> Report:
         environment={name: "; ".join(values) for name, values in environment.items()},
         measured=every,
         prompts=_prompt_rows(results),
-        warnings=(*warnings(results, study.done, every, environment), *other_texts(batches)),
+        warnings=(*warnings(results, every, environment), *other_texts(batches)),
         votes=_human_votes(store, plan),
         loads=tuple(load_rows(batches)),
         judged=_judged(store.judgements(study_id), plan),

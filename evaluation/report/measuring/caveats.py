@@ -24,17 +24,14 @@ ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
 
 
 def warnings(
-    grid: Grid, tasks: int, measured: Sequence[Measured], environment: Mapping[str, Sequence[str]]
+    grid: Grid, measured: Sequence[Measured], environment: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """``tasks``: number of completed tasks."""
     plan = grid.plan
     suites = [
         row
         for row in measured
         if row.group in plan.suite_names and not plan.lanes[row.lane].is_control
     ]
-    if tasks < plan.tasks:
-        yield f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
     yield from _failed(grid)
     yield from _longer(plan, suites)
     if not plan.advice:
