@@ -21,7 +21,6 @@ PointValue = str | float | int | None  # None and nan: an empty cell
 FigurePart = dict[str, Any]  # of a Plotly figure: a trace, a marker, a shape, an annotation
 INK = "#15171C"  # marks on coloured cells: the same in both themes
 TEXT = "#1B1E24"  # labels on the ground
-FAINT = "#A9AEB8"  # opaque lines that may lie on each other
 LEGEND: FigurePart = {
     "orientation": "h",
     "x": 0,
@@ -32,7 +31,7 @@ LEGEND: FigurePart = {
 }
 THEMED: Mapping[str, str] = (
     {NEUTRAL: "--body-text-color-subdued", GRID: "--border-color-primary"}
-    | {TEXT: "--body-text-color", FAINT: "--border-color-accent"}
+    | {TEXT: "--body-text-color"}
     | {style.light: f"--mars-{outcome}" for outcome, style in OUTCOME_STYLES.items()}
 )  # colour of a figure → the variable of the page that stands in for it; both light and dark
 
