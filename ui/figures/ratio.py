@@ -9,7 +9,7 @@ from html import escape
 
 from display.format import plural
 from display.palette import OUTCOME_STYLES
-from display.plot import TEXT, FigurePart, Plot, axis, drawn, filled
+from display.plot import LEGEND, TEXT, FigurePart, Plot, axis, drawn, filled
 from mars_core.types import Outcome, Trace
 from ui.figures.runs import PlottedRun, Scale, by_run, margin, rule_border
 
@@ -48,7 +48,9 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
         shapes.append(line | {"yref": f"{name} domain"})
     figure = drawn(
         traces,
-        height=ROW_PX * len(runs) + 66,
+        height=ROW_PX * len(runs) + 84,
+        legend=LEGEND | {"yref": "container", "yanchor": "top"},
+        margin={"l": 52, "r": 14, "t": 52, "b": 44},
         grid={
             "rows": len(runs),
             "columns": 1,
