@@ -30,18 +30,15 @@ class _Rejection(NamedTuple):
     outcome: Counterfactual
 
 
-Test = Callable[[Token], bool]
-
-
 class _Class(NamedTuple):
-    """Rejections that have something in common. ``within``: those that they are compared with;
-    ``near``: those of the ranks that the rule admits, if it does not admit all."""
+    """Which of the rejections have something in common, and those that they are compared with: the
+    others, and of these those of the ranks that the rule admits, if it does not admit all."""
 
     name: str
-    lane: int | None
-    has: Test
-    within: Test
-    near: Test | None = None
+    rule: int | None  # its lane
+    has: Mask
+    others: Mask
+    near: Mask
 
 
 def intervention_rows(store: RunStore, grid: Grid) -> tuple[InterventionRow, ...]:
@@ -72,60 +69,44 @@ def intervention_rows(store: RunStore, grid: Grid) -> tuple[InterventionRow, ...
     return tuple(
         row
         for (lane, temperature), some in sorted(rejections.items())
-        for each in _classes(plan, plan.lanes[lane], temperature)
-        if any(each.has(rejection.token) for rejection in some)
+        for each in _classes(plan, plan.lanes[lane], temperature, some)
+        if each.has.any()
         for row in _rows(lane, temperature, each, some)
     )
 
 
-def _classes(plan: Plan, strict: Lane, temperature: float) -> Iterator[_Class]:
-    def every(_: Token) -> bool:
-        return True
-
-    yield _Class("all", None, every, every)
-    ranks: dict[str, Test] = {
-        "rank 2" if temperature == 0 else "rank 1 or 2": lambda token: token.rank <= 2,
-        "rank 3": lambda token: token.rank == 3,
-        "rank 4 and more": lambda token: token.rank > 3,
+def _classes(
+    plan: Plan, strict: Lane, temperature: float, rejections: Sequence[_Rejection]
+) -> Iterator[_Class]:
+    tokens = [each.token for each in rejections]
+    rank = np.array([token.rank for token in tokens])
+    every = np.ones(len(tokens), dtype=np.bool_)
+    none = ~every
+    yield _Class("all", None, every, none, none)
+    ranks = {
+        "rank 2" if temperature == 0 else "rank 1 or 2": rank <= 2,
+        "rank 3": rank == 3,
+        "rank 4 and more": rank > 3,
     }
-    for name, test in ranks.items():
-        yield _Class(name, None, test, every)
+    for name, has in ranks.items():
+        yield _Class(name, None, has, ~has, none)
     for number, lane in enumerate(plan.lanes):
         if lane.drafter == strict.drafter and is_recorded(lane.rule, temperature):
-            yield _of_rule(number, lane, temperature)
-
-
-def _of_rule(number: int, lane: Lane, temperature: float) -> _Class:
-    rule, most = lane.rule, RULES[lane.rule.name].relaxes
-
-    def has(token: Token) -> bool:
-        return relaxes(rule, token, temperature)
-
-    def within(token: Token) -> bool:
-        return decides(rule, token)
-
-    def near(token: Token) -> bool:
-        return token.rank <= (most or 0) and within(token)
-
-    return _Class(lane.title, number, has, within, near if most else None)
+            has = np.array([relaxes(lane.rule, token, temperature) for token in tokens])
+            others = np.array([decides(lane.rule, token) for token in tokens]) & ~has
+            admitted = RULES[lane.rule.name].relaxes or 0
+            yield _Class(lane.title, number, has, others, others & (rank <= admitted))
 
 
 def _rows(
     lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]
 ) -> Iterator[InterventionRow]:
     """Yield a class, and what it is minus the tokens that it is compared with, if there are any."""
-
-    def marked(test: Test) -> Mask:
-        return np.array([test(each.token) for each in every])
-
     prompts, prompt = np.unique([each.prompt for each in every], return_inverse=True)
     outcomes = {
         name: np.array([read(each.outcome) for each in every], dtype=np.float64)
         for name, read in _READ.items()
     }
-    has = marked(of.has)
-    others = ~has & marked(of.within)
-    near = others & marked(of.near) if of.near else np.zeros_like(has)
 
     def mean(name: str, beside: Mask | None) -> Interval:
         """Return the mean over prompts of the means of their tokens; with ``beside`` minus that of
@@ -133,22 +114,22 @@ def _rows(
         values = outcomes[name]
         means, *less = (
             _by_prompt(values[some], prompt[some], len(prompts))
-            for some in ([has] if beside is None else [has, beside])
+            for some in ([of.has] if beside is None else [of.has, beside])
         )
         return mean_interval(means - less[0] if less else means, np.arange(len(prompts)))
 
-    meets_after = quartiles(outcomes.pop("meets_after")[has])
-    for beside, those in (("", None), (OTHERS, others), (NEAR, near)):
+    meets_after = quartiles(outcomes.pop("meets_after")[of.has])
+    for beside, those in (("", None), (OTHERS, of.others), (NEAR, of.near)):
         if those is None or those.any():
             yield InterventionRow(
                 lane=lane,
                 temperature=temperature,
                 group="",
                 title=of.name,
-                rule=of.lane,
+                rule=of.rule,
                 beside=beside,
-                tokens=int(has.sum()),
-                prompts=len(np.unique(prompt[has])),
+                tokens=int(of.has.sum()),
+                prompts=len(np.unique(prompt[of.has])),
                 meets_after=Interval() if beside else meets_after,
                 **{name: mean(name, those) for name in outcomes},
             )
