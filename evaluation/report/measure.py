@@ -230,16 +230,14 @@ def _vote_row(rule: str, counts: Mapping[Preferred, int]) -> VoteRow:
 
 
 def _uses_models(models: Models, run: RunRecord) -> bool:
-    """Return whether a run used the target of the study, and its drafter if it had one."""
+    """Return whether a run used the target of the study, and its drafter if it had one: of the same
+    name, and the same revision where both are known."""
 
-    def same(one: ModelRef, other: ModelRef) -> bool:
-        """Return whether they have the same name, and the same revision where both are known."""
-        return one.name == other.name and (
-            None in (one.revision, other.revision) or one.revision == other.revision
-        )
+    def among(used: ModelRef, *planned: ModelRef | None) -> bool:
+        same = (each for each in planned if each and each.name == used.name)
+        return any(len({used.revision, each.revision} - {None}) < 2 for each in same)
 
     drafter = run.config.drafter.model
-    drafts = drafter is None or any(
-        same(drafter, other) for other in (models.draft, models.head) if other
+    return among(run.config.target, models.target) and (
+        drafter is None or among(drafter, models.draft, models.head)
     )
-    return same(run.config.target, models.target) and drafts
