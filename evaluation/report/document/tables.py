@@ -66,7 +66,6 @@ COLUMNS: Mapping[str, Column] = {
         Head("Group", "suite, or suite/category"),
         lambda row: TableCell(row.measured.group),
     ),
-    "suite": (Head("Suite"), lambda row: TableCell(row.measured.group)),
     "temperature": (
         Head("T", "temperature"),
         lambda row: TableCell(f"{row.measured.temperature:g}"),
@@ -74,7 +73,6 @@ COLUMNS: Mapping[str, Column] = {
     "amount": (Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)),
     **{name: _metric(name, metric) for name, metric in METRICS.items()},
     "metric": _scored("Metric", "", lambda score: TableCell(score.metric)),
-    "main": _scored("Metric", "the first of the suite", lambda score: TableCell(score.metric)),
     "score": _mean("value", "Score"),
     "baseline": _mean("baseline", "Strict", "strict with the same drafts"),
     "recovery": _share("recovery", "Recovery", "mean score over strict's with the same drafts"),

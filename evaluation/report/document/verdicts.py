@@ -45,8 +45,8 @@ LABEL_OF_COSTS = "What a right answer costs, and runs without one"
 REASONING = ("reasoning_right", "answer_right", "reasoning_s_right")
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 COLUMNS = (
-    *("rule", "drafter", "suite", "temperature", "verdict", "recovery", "templates"),
-    *("amount", "score", "baseline", "difference", "lost", "test", "over_none", "main"),
+    *("rule", "drafter", "group", "temperature", "verdict", "recovery", "templates"),
+    *("amount", "score", "baseline", "difference", "lost", "test", "over_none", "metric"),
 )
 
 
