@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from display.format import displayable
 from display.palette import NEUTRAL
@@ -20,8 +20,6 @@ CAPTION_PX, FOOT_PX, LEGEND_PX = 26, 58, 32  # above and below the axes of a pan
 DODGE = 0.014  # of an axis between marks of series that have the same x
 MarkValue = tuple[float, float, float]  # a value and both ends of its interval, nan where unknown
 Level = tuple[float, str]  # where a line lies across, and its name
-
-K = TypeVar("K")
 
 
 class Look(NamedTuple):
@@ -83,24 +81,6 @@ def spanning(
     least, most = min(finite), max(finite)
     room = share * (most - least) or 0.05 * abs(most) or 0.5
     return axis(plain(title), range=[least - room, most + room], **more)
-
-
-def lines_panel(
-    caption: str,
-    points: Sequence[tuple[K, float, MarkValue, str]],
-    looks: Mapping[K, Look],
-    x: FigurePart,
-    y: FigurePart | None = None,
-    **ticks: Any,
-) -> Panel:
-    """Draw the lines of series that share their xs, a little apart. ``points``: the key of a series,
-    x, value and text; ``y``: else an axis over the values."""
-    lines, xs = dict[K, list[Mark]](), [place for _, place, _, _ in points]
-    for key, place, value, text in points:
-        shift = dodge([*looks].index(key), len(looks), xs)
-        lines.setdefault(key, []).append(Mark(looks[key], at(place + shift), value, text))
-    ends = (end for _, _, value, _ in points for end in value)
-    return Panel(caption, x, y or spanning(ends, **ticks), [*lines.values()])
 
 
 def reached(spreads: Iterable[MarkValue], level: Level | None = None) -> list[float]:
@@ -171,9 +151,9 @@ def panels_plot(
 def _names(panel: Panel, size: tuple[float, float]) -> Iterable[FigurePart]:
     """Return the names that stand beside the marks of a panel of this ``size`` in pixels."""
     marks = [each for each in panel.marks or () if each.name]
-    ends = [(each.x, each.y, plain(each.name)) for each in marks]
+    named = [(each.x[0], each.y[0], plain(each.name)) for each in marks]
     level = panel.level and panel.level[0]
-    return beside_marks(ends, panel.x["range"], panel.y["range"], size, level) if ends else ()
+    return beside_marks(named, panel.x["range"], panel.y["range"], size, level)
 
 
 def _on(number: str) -> FigurePart:

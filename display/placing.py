@@ -1,4 +1,4 @@
-"""Names beside the marks of a figure: each where it covers least."""
+"""Names beside the marks of a figure: each as near as it covers nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from display.plot import TEXT, FigurePart
 LETTER_PX, LINE_PX, MARK_PX, LEVEL_PX = 6.6, 15, 7, 80
 DISTANCES = (12, 24, 40, 60, 84)  # from the mark, in pixels
 DIRECTIONS = [math.tau * turn / 12 for turn in range(12)]
-# What covering a pixel of these costs; a pixel of distance: 8.
-NAME, POINT, BAR, OUTSIDE = 100, 8, 1, 100
-
-Ends = tuple[float, float, float]  # a value and both ends of its interval
 
 
 class Box(NamedTuple):
@@ -35,7 +31,7 @@ class Box(NamedTuple):
 
 
 def beside_marks(
-    marks: Sequence[tuple[Ends, Ends, str]],
+    marks: Sequence[tuple[float, float, str]],
     x_range: Sequence[float],
     y_range: Sequence[float],
     size: tuple[float, float],
@@ -44,37 +40,26 @@ def beside_marks(
     """Yield an annotation for each mark, of values on both axes and an escaped name. ``size``: of
     the axes in pixels, at least; ``level``: below which a line has its own name, at the left."""
 
-    def pixels(ends: Ends, span: Sequence[float], length: float) -> list[float]:
-        places = [(end - span[0]) / (span[1] - span[0]) * length for end in ends]
-        return [place if math.isfinite(place) else places[0] for place in places]
+    def pixels(value: float, span: Sequence[float], length: float) -> float:
+        return (value - span[0]) / (span[1] - span[0]) * length
 
-    taken = list[tuple[float, Box]]()
     places = [(pixels(x, x_range, size[0]), pixels(y, y_range, size[1])) for x, y, _ in marks]
-    for (x, left, right), (y, low, high) in places:
-        taken.append((POINT, Box(x - MARK_PX, y - MARK_PX, x + MARK_PX, y + MARK_PX)))
-        taken += [(BAR, Box(left, y - 1, right, y + 1)), (BAR, Box(x - 1, low, x + 1, high))]
+    taken = [Box(x - MARK_PX, y - MARK_PX, x + MARK_PX, y + MARK_PX) for x, y in places]
     if level is not None:
-        below = pixels((level, level, level), y_range, size[1])[0]
-        taken.append((NAME, Box(0, below - LINE_PX, LEVEL_PX, below)))
-    whole = Box(0, 0, *size)
-
-    def cost(box: Box) -> float:
-        area = (box.right - box.left) * (box.high - box.low)
-        return OUTSIDE * (area - whole.covers(box)) + sum(
-            each * other.covers(box) for each, other in taken
-        )
-
-    for (x_ends, y_ends, name), ((x, *_), (y, *_)) in zip(marks, places, strict=True):
-        width, options = LETTER_PX * len(name), list[tuple[float, float, float, Box]]()
+        below = pixels(level, y_range, size[1])
+        taken.append(Box(0, below - LINE_PX, LEVEL_PX, below))
+    for (x_value, y_value, name), (x, y) in zip(marks, places, strict=True):
+        width, options = LETTER_PX * len(name), list[tuple[float, float, float, float, Box]]()
         for away, angle in product(DISTANCES, DIRECTIONS):
             right, up = away * math.cos(angle), away * math.sin(angle)
             left = x + right - (0 if right > 1 else width if right < -1 else width / 2)
             box = Box(left, y + up - LINE_PX / 2, left + width, y + up + LINE_PX / 2)
-            options.append((cost(box) + 8 * away, right, up, box))
-        _, right, up, box = min(options)
-        taken.append((NAME, box))
+            outside = LINE_PX * width - box.covers(Box(0, 0, *size))
+            options.append((outside + sum(map(box.covers, taken)), away, right, up, box))
+        *_, right, up, box = min(options)
+        taken.append(box)
         yield {
-            **{"x": x_ends[0], "y": y_ends[0], "text": name, "font": {"color": TEXT}},
+            **{"x": x_value, "y": y_value, "text": name, "font": {"color": TEXT}},
             **{"showarrow": True, "arrowhead": 0, "arrowwidth": 0.8, "arrowcolor": NEUTRAL},
             **{"ax": right, "ay": -up, "standoff": MARK_PX, "borderpad": 1, "yanchor": "middle"},
             "xanchor": "left" if right > 1 else "right" if right < -1 else "center",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from evaluation.item import Item, Suite
+from evaluation.item import Item
 from evaluation.plan.lane import Lane
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan
@@ -16,10 +16,10 @@ from evaluation.report.rows import VoteRow
 from evaluation.report.values import Report
 from evaluation.statistics import Interval
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
-from tests.unit.evaluation.report.drawn import FakeStore, drawn_results
+from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_plan
 from tests.unit.evaluation.saved import MODEL
 
-EXACT, FLEXIBLE, BLEU = "exact_match,strict-match", "exact_match,flexible-extract", "bleu,none"
+EXACT = "exact_match,strict-match"
 HOSTILE = '</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2)) \u202e\x00\ud800 <img src=x onerror="alert(3)">'
 EAGLE = DrafterConfig("eagle3", ModelRef("demo/eagle3", "bundled"), tree=TreeShape(12, 6, 2))
 RULES = (
@@ -47,47 +47,20 @@ LOSES = {
 }
 
 
-def make_plan(prompts: int = 40) -> Plan:
-    """40 problems of gsm8k, 40 texts of two languages; a name and a prompt that would like to be
-    markup."""
-    sums = tuple(
-        Item(
-            f"gsm8k/{number}",
-            (f"Mia has {number} apples and buys {number + 3} more. How many has she?",),
-            (f"#### {2 * number + 3}",),
-        )
-        for number in range(prompts - 1)
-    )
-    hostile = Item(f"gsm8k/{HOSTILE}", (HOSTILE,), (HOSTILE,))
-    texts = tuple(
-        Item(
-            f"news/{number}",
-            (f"Translate sentence {number} into English.",),
-            ("The garden is old.",),
-            ("de-en", "zh-en")[number % 2],
-        )
-        for number in range(prompts)
-    )
-    suites = (
-        Suite("gsm8k", (*sums, hostile), "data/gsm8k.jsonl", "ab" * 32, (EXACT, FLEXIBLE)),
-        Suite("news", texts, "data/<news>.jsonl", "cd" * 32, (BLEU,)),
-    )
+def make_plan() -> Plan:
+    """The drawn study with two drafters, a second metric, and a name and a prompt that would like to
+    be markup."""
+    sums, stories = study_plan().suites
+    hostile = Item(f"sum {HOSTILE}", (HOSTILE,), (HOSTILE,), "small")
+    metrics = EXACT, *sums.metrics
+    items = *sums.items[:-1], hostile
+    suites = replace(sums, items=items, source="<sums>.jsonl", metrics=metrics), stories
     models = Models(
         "bundled",
-        ModelRef("demo/target", "bundled"),
-        ModelRef("demo/draft", "bundled"),
-        ModelRef("demo/eagle3", "bundled"),
+        *(ModelRef(f"demo/{name}", "bundled") for name in ("target", "draft", "eagle3")),
     )
-    return Plan(
-        "bundled <b>pair</b>",
-        models,
-        suites,
-        LANES,
-        (0.0, 1.0),
-        repeats=3,
-        max_new_tokens=64,
-        stop=("###",),
-    )
+    changed: dict[str, Any] = {"models": models, "lanes": LANES, "max_new_tokens": 64}
+    return study_plan(name="bundled <b>pair</b>", suites=suites, **changed)
 
 
 @cache

@@ -2,14 +2,14 @@
 makes of it, for one drafted token at temperature 1, at a near tie and at a clear decision.
 
 ``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
-of the code: every draw (and where that is the drafted token, the best of the others) and a grid
-of accept uniforms are put to ``decide``, and what is emitted is counted.
+of the code: every draw, every draw without that token and a grid of accept uniforms are put to
+``decide``, and what is emitted is counted.
 """
 
 from __future__ import annotations
 
 import sys
-from itertools import product
+from itertools import permutations
 from pathlib import Path
 
 import torch
@@ -63,41 +63,29 @@ def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState
     p = target_distribution(logits, SAMPLING)[0]
     ids = torch.tensor([0, DRAFTED, *[0] * FOLLOWING])
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
-    emitted = torch.zeros_like(p)
-    terms = Terms(rule, rule.values({}), SAMPLING, DraftMode.GREEDY, telemetry=False)
-    others = [
-        (drawn_id, drawn_id, float(p[drawn_id]))
-        for drawn_id in range(len(p))
-        if drawn_id != DRAFTED
-    ]
-    draws = [
-        *others,
-        *(
-            (DRAFTED, other, float(p[DRAFTED]) * share / (1 - float(p[DRAFTED])))
-            for other, _, share in others
-        ),
-    ]
     distribution = torch.eye(len(example), dtype=torch.float64)[ids[1:]]
     distribution[0] = _drafter(len(example))
-    cells = list(product(range(GRID), draws))
-    count = len(cells)
+    # the draw, and the one where that is left out
+    draws = torch.tensor([*permutations(range(len(example)), 2)]).repeat(GRID, 1)
+    count = len(draws)
+    coin = torch.full((count, FOLLOWING + 2), 0.5, dtype=torch.float64)
+    coin[:, 0] = (torch.arange(GRID).repeat_interleave(count // GRID) + 0.5) / GRID
+    noise = torch.ones(*coin.shape, len(example), dtype=torch.float64)
+    at = torch.arange(count)
+    noise[at, 0, draws[:, 0]], noise[at, 0, draws[:, 1]] = 1e-18, 1e-9
     draft = chain_draft(
         ids.expand(count, -1), drafter.expand(count, -1), distribution.expand(count, -1, -1)
     )
-    coin = torch.full((count, FOLLOWING + 2), 0.5, dtype=torch.float64)
-    noise = torch.ones(*coin.shape, len(example), dtype=torch.float64)
-    for at, (accept, (drawn_id, other, _)) in enumerate(cells):
-        coin[at, 0] = (accept + 0.5) / GRID
-        noise[at, 0, other], noise[at, 0, drawn_id] = 1e-9, 1e-18
     known = Known(
         logits.expand(count, -1, -1),
         Chance(coin, noise, None),
         run=received_states(torch.tensor(run.words)),
         signals={"score": HARMLESS.expand(count, len(ids), 1)},
     )
-    for row, (_, (*_, share)) in zip(decide(terms, draft, known).tolist(), cells, strict=True):
-        emitted[_first(walk(row))] += share / GRID
-    return emitted
+    terms = Terms(rule, rule.values({}), SAMPLING, DraftMode.GREEDY, telemetry=False)
+    first = torch.tensor([_first(walk(row)) for row in decide(terms, draft, known).tolist()])
+    drawn, other = p[draws].T
+    return torch.zeros_like(p).index_add(0, first, drawn * other / (1 - drawn) / GRID)
 
 
 def _drafter(size: int) -> Tensor:

@@ -7,7 +7,7 @@ numbers and prompts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from evaluation.plan.plan import PLAN, Plan, read_plan
 from evaluation.recovery import PlaceboTest
 from evaluation.report.document.build import document
 from evaluation.report.document.purpose import measured_of
-from evaluation.report.measured import METRICS, PLACEBOS, Measured, Score
+from evaluation.report.measured import PLACEBOS, Measured, Score
 from evaluation.report.rows import LengthRow, PromptRow
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
@@ -36,16 +36,19 @@ GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a ce
 END = ("worker", "created_at", "run_ids")
 
 
-def _names(kind: type, *without: str) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name not in without)
+def _heads(kind: type, *without: str) -> list[str]:
+    """Return the columns of a record: its fields, of an interval three."""
+    every = ((field.name, field.type) for field in fields(kind) if field.name not in without)
+    columns = (interval_columns(name) if type_ == "Interval" else (name,) for name, type_ in every)
+    return [*chain(*columns)]
 
 
-RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
-_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "placebos")
-_TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow)
-_MATRIX = ("tau", "tokens_per_s", "over_none")  # fields of LengthRow
-_SCORED = (*fields(Score), *fields(PlaceboTest))
-_INTERVALS = {*METRICS, *_MATRIX, *(each.name for each in _SCORED if each.type == "Interval")}
+def _cells(record: object, kind: type, *without: str) -> list[Any]:
+    """Return the cells of a record under ``_heads``; empty ones without a record."""
+    if record is None:
+        return [None] * len(_heads(kind, *without))
+    values = (getattr(record, field.name) for field in fields(kind) if field.name not in without)
+    return [*chain(*(each if isinstance(each, Interval) else (each,) for each in values))]
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
@@ -59,7 +62,8 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted]))
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
     names = ("score", *(f"score:{metric}" for metric in metrics))
-    yield ("study", *_task(plan, 0), *lanes[0], "tv_kind", *RESULT, *names, *RELATIVE, *END)
+    own, relative = _heads(LaneResult, "scores"), _heads(Relative)
+    yield ("study", *_task(plan, 0), *lanes[0], "tv_kind", *own, *names, *relative, *END)
     for one in store.results(study_id):
         task, lane = _task(plan, one.task), lanes[one.lane]
         kind = plan.lanes[one.lane].tv_kind(task["temperature"])
@@ -106,65 +110,53 @@ def _lane(plan: Plan, number: int) -> dict[str, Any]:
 
 def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
     result = read_result(stored.data)
-    relative = stored.relative and read_relative(stored.relative)
-    yield from _values(result, RESULT)
+    relative = read_relative(stored.relative) if stored.relative else None
+    yield from _cells(result, LaneResult, "scores")
     yield next(iter(result.scores.values()), None)
     yield from map(result.scores.get, metrics)
-    yield from (getattr(relative, name, None) for name in RELATIVE)
+    yield from _cells(relative, Relative)
     yield from (stored.worker, stored.created_at, stored.run_ids)
 
 
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
-    tested = (*_PLACEBO, "outcome")
-    placebo = [f"{kind}_{name}" for kind in PLACEBOS for name in _spread(tested)]
-    heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, placebo
+    apart = "mcnemar", "placebos"  # of a score
+    tested = (*_heads(PlaceboTest), "outcome")
+    placebo = [f"{kind}_{name}" for kind in PLACEBOS for name in tested]
+    heads = _heads(Measured, "scores"), LANE_NAMES, _heads(Score, *apart), _heads(McNemar), placebo
     yield ["study", "margin", "equivalence", *chain(*heads)]
     plan = report.plan.margin, report.plan.equivalence
-    for measured in report.measured:
-        values = [report.id, *plan, *_values(measured, _MEASURED), *_names_of(report, measured)]
-        for score in measured.scores.values() or (None,):
+    for row in report.measured:
+        values = [report.id, *plan, *_cells(row, Measured, "scores"), *_names_of(report, row)]
+        for score in row.scores.values() or (None,):
             tests = [score and score.placebos.get(kind) for kind in PLACEBOS]
             yield [
                 *values,
-                *_values(score, _SCORE),
-                *_values(score and score.mcnemar, _TEST),
-                *chain(*(_values(test, tested) for test in tests)),
+                *_cells(score, Score, *apart),
+                *_cells(score and score.mcnemar, McNemar),
+                *chain(*((*_cells(each, PlaceboTest), each and each.outcome) for each in tests)),
             ]
-
-
-def _spread(names: Iterable[str]) -> list[str]:
-    """Column names."""
-    columns = (interval_columns(name) if name in _INTERVALS else (name,) for name in names)
-    return [*chain(*columns)]
-
-
-def _values(record: object, names: Sequence[str]) -> list[Any]:
-    """Fields of a record, intervals in three cells; empty cells without a record."""
-    if record is None:
-        return [None] * len(_spread(names))
-    values = (getattr(record, name) for name in names)
-    return [*chain(*(each if isinstance(each, Interval) else (each,) for each in values))]
 
 
 def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per prompt, lane and temperature, worst first."""
-    yield ("study", *LANE_NAMES, *_PROMPT, "baseline_run", "run")
+    yield ("study", *LANE_NAMES, *_heads(PromptRow), "baseline_run", "run")
     for row in report.prompts:
-        yield [report.id, *_names_of(report, row), *_values(row, _PROMPT), *row.worst]
+        yield [report.id, *_names_of(report, row), *_cells(row, PromptRow), *row.worst]
 
 
 def matrix_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per category, prompt length and lane with its K: τ and speed."""
-    cells = ("prompts", "runs", "read")
     heads = "study", "category", "prompt_tokens_at_most", "temperature", *LANE_NAMES, "k"
-    yield (*heads, "prompts", "runs", "prompt_tokens", *_spread(_MATRIX))
+    measured = chain(*map(interval_columns, ("tau", "tokens_per_s", "over_none")))
+    yield (*heads, "prompts", "runs", "prompt_tokens", *measured)
     for row in report.lengths:
         lane = report.plan.lanes[row.lane]
         k = lane.drafter.k if lane.drafts and not lane.drafter.tree else None
         place = [report.id, row.group, row.length, row.temperature, *_names_of(report, row), k]
-        yield [*place, *_values(row, (*cells, *_MATRIX))]
+        numbers = row.prompts, row.runs, row.read, *row.tau, *row.tokens_per_s, *row.over_none
+        yield [*place, *numbers]
 
 
 def _names_of(report: Report, row: Measured | PromptRow | LengthRow) -> tuple[str, str, ShiftKind]:

@@ -59,7 +59,7 @@ def measure(store: RunStore, study_id: str) -> Report:
         environment={name: "; ".join(values) for name, values in environment.items()},
         measured=every,
         prompts=_prompt_rows(results),
-        warnings=(*warnings(results, study.done, every, environment), *other_texts(batches)),
+        warnings=(*warnings(results, every, environment), *other_texts(batches)),
         votes=_human_votes(store, plan),
         loads=tuple(load_rows(batches)),
         judged=_judged(store.judgements(study_id), plan),
@@ -98,18 +98,13 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
 
 
 def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, tuple[str, ...]]:
-    """Return the environments of the runs: of the first and last stored run of each worker and
-    lane."""
-    ends: dict[tuple[str, int, bool], str] = {}
-    for row in sorted((row for row in stored if row.run_ids), key=lambda row: row.created_at):
-        ends.setdefault((row.worker, row.lane, True), row.run_ids[0])
-        ends[row.worker, row.lane, False] = row.run_ids[0]
-    run_ids = list(dict.fromkeys(ends.values()))
-    records = records_of(store, run_ids)
-    by_name: dict[str, dict[str, None]] = {}
-    for run_id in run_ids:
-        for name, value in records[run_id].config.environment.items() if run_id in records else ():
-            by_name.setdefault(name, {})[value] = None
+    """Return the environments of the runs: of the last one of each worker, a process, and lane."""
+    ran = sorted((row for row in stored if row.run_ids), key=attrgetter("created_at"))
+    last = {(row.worker, row.lane): row.run_ids[0] for row in ran}
+    by_name = defaultdict[str, dict[str, None]](dict)
+    for record in records_of(store, [*dict.fromkeys(last.values())]).values():
+        for name, value in record.config.environment.items():
+            by_name[name][value] = None
     return {name: tuple(values) for name, values in by_name.items()}
 
 
@@ -215,16 +210,14 @@ def _vote_row(rule: str, counts: Mapping[Preferred, int]) -> VoteRow:
 
 
 def _uses_models(models: Models, run: RunRecord) -> bool:
-    """Return whether a run used the target of the study, and its drafter if it had one."""
+    """Return whether a run used the target of the study, and its drafter if it had one: of the same
+    name, and the same revision where both are known."""
 
-    def same(one: ModelRef, other: ModelRef) -> bool:
-        """Return whether they have the same name, and the same revision where both are known."""
-        return one.name == other.name and (
-            None in (one.revision, other.revision) or one.revision == other.revision
-        )
+    def among(used: ModelRef, *planned: ModelRef | None) -> bool:
+        same = (each for each in planned if each and each.name == used.name)
+        return any(len({used.revision, each.revision} - {None}) < 2 for each in same)
 
     drafter = run.config.drafter.model
-    drafts = drafter is None or any(
-        same(drafter, other) for other in (models.draft, models.head) if other
+    return among(run.config.target, models.target) and (
+        drafter is None or among(drafter, models.draft, models.head)
     )
-    return same(run.config.target, models.target) and drafts

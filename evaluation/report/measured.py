@@ -52,8 +52,7 @@ class Score:
     difference: Interval
     mcnemar: McNemar | None  # for binary metrics; None for a baseline and placebos
     verdict: RecoveryOutcome | None  # at the margin; None for a baseline, none and placebos
-    recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
-    recovery_template: Interval = BLANK  # and where prompts of one template hang together
+    recovery_template: Interval = BLANK  # where prompts of one template hang together
     # by kind of PLACEBOS, against the lanes that imitate this one
     placebos: Mapping[str, PlaceboTest] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ CSV files take name, title and format from here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from display.blocks import Head
@@ -93,9 +93,12 @@ def metric(*values: Any, **more: Any) -> Any:
     return field(default=Interval(), metadata={ReportMetric: ReportMetric(*values, **more)})
 
 
-def column(title: str, write: Write = number, help: str = "", group: str = "") -> Any:
+def column(
+    title: str, write: Write = number, help: str = "", group: str = "", default: Any = MISSING
+) -> Any:
     """Declare a field of a dataclass as a column of its table."""
-    return field(metadata={ReportColumn: ReportColumn(Head(title, help, group), write)})
+    metadata = {ReportColumn: ReportColumn(Head(title, help, group), write)}
+    return field(default=default, metadata=metadata)
 
 
 def declared(kind: type[Any], what: type[T]) -> dict[str, T]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from display.format import MISSING, count, number, percent, points, probability, ratio, signed
+from display.format import (
+    MISSING,
+    count,
+    duration,
+    number,
+    percent,
+    points,
+    probability,
+    ratio,
+    signed,
+)
 from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.plan.plan import Plan
@@ -21,7 +31,8 @@ PROPERTIES = {
     "position": "position",
     "kind": "kind",
 }
-UNKNOWN = (math.nan, math.nan)
+TTFT = "First token"
+TWO_BEST = "the two best"  # tokens among which random relaxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +63,18 @@ class PromptRow:
         return next(iter(self.turns), ("", ""))
 
 
+class TableRow:
+    """A row of a table whose columns are declared."""
+
+    __slots__ = ()
+
+    def setting(self, plan: Plan) -> dict[str, str]:  # noqa: ARG002
+        """Return the first cells of its table by their heads."""
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
-class VoteRow:
+class VoteRow(TableRow):
     """Human votes between a rule and strict on the same models. ``share``: of those that chose one
     of the two; Wilson."""
 
@@ -64,29 +85,34 @@ class VoteRow:
     share: Interval = column("Share", percent)
 
 
-class LoadRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LoadRow(TableRow):
     """One lane at one temperature with a number of requests in flight at a server, or of runs in a
     batch, over the tasks that every lane completed.
 
     Rates of servers are load × number / sum of the latencies, and nan with two of them;
     those of a batch number / sum of the runs' parts of its time. ``over_none``: the rate over that
-    of the lane none with as many. Times are seconds of all turns together, as median and 95th
-    percentile, and nan in a batch.
+    of the lane none with as many. Times are of all turns together, and nan in a batch.
     """
 
     temperature: float
-    load: int
     lane: Lane
-    tokens_per_s: Interval
-    over_none: Interval
-    answers: int = 0
-    answers_per_s: float = math.nan
-    ttft_s: tuple[float, float] = UNKNOWN  # of the first turn
-    latency_s: tuple[float, float] = UNKNOWN
+    load: int = column("At once", count, "requests in flight, or runs of a batch")
+    tokens_per_s: Interval = column("Tokens/s")
+    over_none: Interval = column("Over none", ratio, "with as many at once")
+    answers: int = column("Answers", count, default=0)
+    answers_per_s: float = column("Answers/s", default=math.nan)
+    ttft_s: float = column("median", duration, "of the first turn", TTFT, math.nan)
+    ttft_95_s: float = column("95 %", duration, "95th percentile", TTFT, math.nan)
+    latency_s: float = column("median", duration, group="Answer", default=math.nan)
+    latency_95_s: float = column("95 %", duration, "95th percentile", "Answer", math.nan)
+
+    def setting(self, plan: Plan) -> dict[str, str]:
+        return {"Rule": plan.title(self.lane), "T": f"{self.temperature:g}"}
 
 
 @dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(TableRow):
     """What was measured of a lane at a temperature. Its table begins with name, drafter, group and
     temperature. ``first``: head of the names; ``group``: empty where all items are meant."""
 
@@ -99,7 +125,6 @@ class SettingRow:
         return plan.lanes[self.lane].title
 
     def setting(self, plan: Plan) -> dict[str, str]:
-        """Return the first cells of its table by their heads."""
         names = {
             self.first: self.name(plan),
             "Drafter": drafts_label(plan.lanes[self.lane].drafts) or MISSING,
@@ -112,7 +137,7 @@ class FollowedRow(SettingRow):
     """Relaxed tokens of a lane at a temperature that were followed (``mars eval follow``): all of
     them, or those with similar values of a property."""
 
-    x: float  # mean of the values; of a kind its number
+    x: float  # mean of the values
     by: str = column("Property", PROPERTIES.__getitem__)  # empty: all of them
     part: str = column("Values", str)
     tokens: int = column("Tokens", count)
@@ -144,6 +169,7 @@ class PlaceboRow(SettingRow):
     outcome: str = column("Outcome", lambda outcome: outcome or MISSING)
     p_differ: float = column("p equal", probability)
     p_region: float = column("p region", probability)
+    possible: float = column("Possible", percent, "largest difference in the interval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,32 +218,27 @@ class LengthRow(SettingRow):
     over_none: Interval = column("Over none", ratio, "tokens/s over none's at this length")
 
 
-OTHERS, NEAR = "minus others", "minus others of its ranks"
+OTHERS, NEAR = "others", "others of its ranks"
 
 
 @dataclass(frozen=True, slots=True)
 class InterventionRow(SettingRow):
     """Tokens that strict rejected and that were relaxed alone (``Plan.interventions``): all, those
-    of some ranks, or those that a rule would relax. A score and ``changed`` are minus strict's.
-    ``…_others``: minus the others of the same text where the rule decides; ``…_near``: minus those
-    of them that have the ranks that the rule admits."""
+    of some ranks, or those that a rule would relax. Means are minus strict's. ``beside``: minus the
+    ``OTHERS`` of the same text where the rule decides, or ``NEAR``, those of them that have the
+    ranks that the rule admits."""
 
     first: ClassVar[str] = "Tokens of"
     title: str
     rule: int | None  # its lane
+    beside: str = column("Minus", lambda beside: beside or MISSING)
     tokens: int = column("Tokens", count)
     prompts: int = column("Prompts", count)
     score: Interval = column("Score", points)
-    changed: Interval = column("Changed", percent)
+    changed: Interval = column("Changed", points)
     logprob: Interval = column("ln p", signed)  # as in FollowedRow
-    meets: Interval = column("Meets", percent)
+    meets: Interval = column("Meets", points)
     meets_after: Interval = column("After")
-    score_others: Interval = column("Score", points, group=OTHERS)
-    changed_others: Interval = column("Changed", points, group=OTHERS)
-    logprob_others: Interval = column("ln p", signed, group=OTHERS)
-    score_near: Interval = column("Score", points, group=NEAR)
-    changed_near: Interval = column("Changed", points, group=NEAR)
-    logprob_near: Interval = column("ln p", signed, group=NEAR)
 
     def name(self, plan: Plan) -> str:  # noqa: ARG002
         return self.title

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 
@@ -157,18 +158,22 @@ PAIRS = {"smollm2": CATALOG[0], "bundled": BUNDLED_PAIR}  # how the names of the
 
 def from_results() -> list[Verdict]:
     """Return of each setting what counts most."""
-    found: dict[tuple[str, str, str, float], Verdict] = {}
-    for path in sorted(RESULTS.glob("*.csv")):
-        spec = PAIRS.get(path.stem.split("-")[0])
-        for each in _read(path, spec) if spec else ():
-            key = each.target, each.drafts, each.rule, each.temperature
-            if key not in found or each.weight >= found[key].weight:
-                found[key] = each
+    read = [
+        each
+        for path in sorted(RESULTS.glob("*.csv"))
+        for each in _read(path, PAIRS.get(path.stem.split("-")[0]))
+    ]
+    found = {
+        (each.target, each.drafts, each.rule, each.temperature): each
+        for each in sorted(read, key=attrgetter("weight"))
+    }
     return [found[key] for key in sorted(found)]
 
 
-def _read(path: Path, spec: PairSpec) -> Iterator[Verdict]:
-    """Yield those of one file of measured numbers; none of a file of another kind."""
+def _read(path: Path, spec: PairSpec | None) -> Iterator[Verdict]:
+    """Yield those of one file of measured numbers; none of a file of another kind or pair."""
+    if spec is None:
+        return
     seen = set[tuple[str, ...]]()
     report = path.with_suffix(".md")
     with path.open(encoding="utf-8", newline="") as file:

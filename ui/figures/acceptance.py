@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from display.palette import OUTCOME_STYLES
-from display.plot import FigurePart, Plot, axis, bars, drawn, filled
+from display.plot import FigurePart, Plot, axis, drawn, filled
 from mars_core.types import Outcome
 from ui.figures.runs import PlottedRun, by_run
 
@@ -71,13 +71,15 @@ def _bars(
         ("relaxed", relaxed, accepted, filled(OUTCOME_STYLES[Outcome.RELAXED].light, "/")),
     ):
         if name == "accepted" or any(y):
-            yield bars(
-                where,
-                y,
-                marker,
-                name=f"{label}: {name}",
-                hovertemplate=f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>",
-                customdata=steps,
-                offsetgroup=str(index),
-                base=base,
-            )
+            hover = f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>"
+            yield {
+                "type": "bar",
+                "x": where,
+                "y": y,
+                "marker": marker,
+                "name": f"{label}: {name}",
+                "hovertemplate": hover,
+                "customdata": steps,
+                "offsetgroup": str(index),
+                "base": base,
+            }

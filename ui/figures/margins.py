@@ -15,16 +15,12 @@ from ui.figures.runs import ROW, PlottedRun, Scale, margin
 CELL_PX = 18
 LEAST_ROWS = 4  # so that the colour bar has room for its ticks
 HEADS = ("position", "step", "outcome", "token_id", "piece", "r", "gap", "rank", "p", "q", "tv")
-_LOOKS = (  # outcome, its mark with size, fill and line, and the sign for it in a title
-    (Outcome.RELAXED, "diamond", 9, INK, "#FFFFFF", 1.4, "◆"),
-    (Outcome.RECOVERED, "circle", 6, "#FFFFFF", INK, 1, "○"),
-    (Outcome.BONUS, "square", 4, "#FFFFFF", INK, 1, "▫"),
-)
-_MARKS: Mapping[Outcome, FigurePart] = {
-    outcome: {"symbol": mark, "size": size, "color": fill, "line": {"color": line, "width": width}}
-    for outcome, mark, size, fill, line, width, _ in _LOOKS
+RELAXED: FigurePart = {
+    "symbol": "diamond",
+    "size": 9,
+    "color": INK,
+    "line": {"color": "#FFFFFF", "width": 1.4},
 }
-SIGNS = {outcome: sign for outcome, *_, sign in _LOOKS}
 _HOVER = (
     "<b>%{customdata[0]}</b>  %{customdata[1]}, position %{customdata[10]}<br>"
     "r %{customdata[2]}   gap %{customdata[3]}   rank %{customdata[4]}<br>"
@@ -34,7 +30,7 @@ _HOVER = (
 
 
 def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> Plot:
-    """Draw a heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first
+    """Draw a heatmap in rows of 32 tokens; relaxed ones marked, θ on the colour bar, the first
     difference framed."""
     tokens = run.trace.tokens
     # with z₁ ≤ 0 there is no ratio: that counts as decisive
@@ -48,10 +44,7 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
     plain: FigurePart = {"showgrid": False, "zeroline": False, "ticks": ""}
     names = [str(ROW * (scale.first + row)) for row in ticks]
     figure = drawn(
-        [
-            _heatmap(run, scale, cells, rows),
-            *(_marks(tokens, scale, outcome) for outcome in _MARKS),
-        ],
+        [_heatmap(run, scale, cells, rows), _relaxed(tokens, scale)],
         height=CELL_PX * max(rows, LEAST_ROWS) + 30,
         margin={"l": 36, "r": 8, "t": 10, "b": 20},
         showlegend=False,
@@ -73,11 +66,8 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
     ]
     near = sum(value > scale.border for value in cells.values())
     words = f"{near} of {plural(len(cells), 'token')} with {scale.name} above {scale.border:.3g}"
-    there = {token.outcome for token in tokens}
-    marks = "".join(
-        f"  {sign} {outcome.value}" for outcome, sign in SIGNS.items() if outcome in there
-    )
-    return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{marks}")
+    relaxed = "  ◆ relaxed" if any(token.outcome is Outcome.RELAXED for token in tokens) else ""
+    return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{relaxed}")
 
 
 def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: int) -> FigurePart:
@@ -135,13 +125,13 @@ def _colours(scale: Scale) -> list[tuple[float, str]]:
     ]
 
 
-def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> FigurePart:
-    chosen = [scale.grid_cell(token.position) for token in tokens if token.outcome is outcome]
+def _relaxed(tokens: Sequence[Token], scale: Scale) -> FigurePart:
+    chosen = [scale.grid_cell(each.position) for each in tokens if each.outcome is Outcome.RELAXED]
     return {
         "type": "scatter",
         "mode": "markers",
-        "marker": _MARKS[outcome],
-        "name": outcome.value,
+        "marker": RELAXED,
+        "name": "relaxed",
         "x": [x for x, _ in chosen],
         "y": [y for _, y in chosen],
         "hoverinfo": "skip",

@@ -9,7 +9,6 @@ All values are ASCII JSON without ``<``, which the scripts write with textConten
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
-from display.render import scripted
+from display.render import colours, scripted
 from mars_core.settings.recorded import REPEATED, cautions, documents
 from mars_core.types import RunConfig
 from storage import StoredComparison
@@ -26,7 +25,7 @@ from ui.kit.assets import asset
 from ui.kit.components import strip_component
 from ui.kit.labels import run_names
 from ui.kit.panel import render
-from ui.kit.theme import REPORT_SHEET, page_css, page_theme
+from ui.kit.theme import REPORT_SHEET, page_css
 from ui.result.details import FIGURES, TABS, Details
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
@@ -40,10 +39,6 @@ from ui.token_view.components import (
 
 SCOPE = "report"
 _SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a separate section
-_SYSTEM = {
-    "font": "ui-sans-serif, system-ui, sans-serif",
-    "font-mono": "ui-monospace, Consolas, monospace",
-}
 
 
 @dataclass(slots=True)
@@ -120,29 +115,9 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
 
 
 def report_css() -> str:
-    """Return the page's style sheets and those variables of its theme that they use, light and
-    dark; nothing in them is fetched."""
-    sheets, theme = page_css() + asset(f"styles/{REPORT_SHEET}.css"), page_theme()
-    used = sorted(set(re.findall(r"var\(--([a-z0-9-]+)", sheets)) - _SYSTEM.keys())
-    light = {name: _theme_value(theme, name.replace("-", "_")) for name in used} | _SYSTEM
-    dark = {name: _theme_value(theme, f"{name.replace('-', '_')}_dark") for name in used}
-    blocks = ((":root", light), (".dark", dark))
-    rules = [
-        f"{where}{{{''.join(f'--{n}:{v};' for n, v in values.items() if v)}}}\n"
-        for where, values in blocks
-    ]
-    return "".join([*rules, sheets])
-
-
-def _theme_value(theme: gr.themes.Base, name: str) -> str:
-    """Return a variable of the theme; one that names another has that one's value."""
-    value = getattr(theme, name, None)
-    if not isinstance(value, str) or not value.startswith("*"):
-        return value if isinstance(value, str) else ""
-    other = value[1:]
-    return _theme_value(
-        theme, f"{other}_dark" if name.endswith("_dark") else other
-    ) or _theme_value(theme, other)
+    """Return the page's style sheets and the colours of its theme, light and dark; nothing in them is
+    fetched."""
+    return colours() + page_css() + asset(f"styles/{REPORT_SHEET}.css")
 
 
 def _tabs(details: Details, *, figures: bool) -> list[tuple[str, str, Markup]]:

@@ -19,7 +19,7 @@ from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
 from ui.figures.ratio import ratio_plot
 from ui.figures.runs import PlottedRun, Scale, margin_scale
-from ui.figures.shift import cumulative_plot, shift_plot
+from ui.figures.shift import shift_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check
 from ui.result.numbers import (
@@ -117,10 +117,7 @@ FIGURES: tuple[DetailFigure, ...] = (
         lambda plotted: ratio_plot(plotted.drafted, plotted.scale),
         UNDRAFTED,
     ),
-    DetailFigure(
-        "Shift", "tv-cumulative", "Cumulative TV", lambda plotted: cumulative_plot(plotted.runs)
-    ),
-    DetailFigure("Shift", "tv", "TV at every position", lambda plotted: shift_plot(plotted.runs)),
+    DetailFigure("Shift", "tv", "TV along the text", lambda plotted: shift_plot(plotted.runs)),
 )
 
 

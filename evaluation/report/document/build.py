@@ -32,8 +32,6 @@ CHARTS_LEAD = (
 KINDS = {
     "kept": "What is kept over the speed",
     "parameter": "Quality and speed over the parameter",
-    "tradeoff": "Speed-up against its cost",
-    "tau": "τ ratio against its cost",
 }
 REPEATED = f"mars eval run --plan {PLAN}"
 

@@ -4,11 +4,12 @@ size."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from display.blocks import TableCell
-from display.format import MINUS, MISSING, count, number, percent, plural, probability
-from evaluation.recovery import PlaceboTest, RecoveryOutcome
+from display.blocks import Head, ReportTable, TableCell
+from display.format import MINUS, MISSING, count, number, plural, probability
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.measured import Measured, Score
 from evaluation.report.metrics import Write
 from evaluation.statistics import Interval
@@ -51,6 +52,13 @@ def beside(interval: Interval, write: Write = number) -> str:
     return f"{write(interval.value)} {between(interval, write)}".rstrip()
 
 
+def known_columns(label: str, columns: Iterable[tuple[Head, Sequence[TableCell]]]) -> ReportTable:
+    """Return a table without the columns that have no value in any row."""
+    known = [each for each in columns if any(cell.text != MISSING for cell in each[1])]
+    lines = zip(*(cells for _, cells in known), strict=True)
+    return ReportTable(label, tuple(head for head, _ in known), tuple(lines))
+
+
 def amount(measured: Measured) -> TableCell:
     """Write ``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed
     runs."""
@@ -70,11 +78,6 @@ def marked(cell: TableCell, verdict: RecoveryOutcome | None) -> TableCell:
         return cell
     sign, mark = LOOKS[verdict]
     return cell._replace(text=f"{sign} {cell.text}", mark=mark)
-
-
-def placebo_cell(test: PlaceboTest | None) -> TableCell:
-    """Write the ratio of random's score to the rule's."""
-    return spread(test.ratio, percent) if test else TableCell(MISSING)
 
 
 def lost_cell(score: Score) -> TableCell:

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -15,14 +14,14 @@ from display.format import bounded, percent, plural, ratio
 from display.names import drafts_label
 from display.palette import LANES
 from display.panels import Level, Look
-from display.plot import Data, FigurePart
+from display.plot import FigurePart
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.measured import BLANK, METRICS, Measured
 from evaluation.report.metrics import Write
 from evaluation.report.values import ALL, Report
-from evaluation.statistics import Interval, interval_columns
+from evaluation.statistics import Interval
 from mars_core.types import ShiftKind, numbers
 
 # Of rules: strict, then the others in the order of the plan; no outcome's is among them.
@@ -32,20 +31,17 @@ SHAPES = ("circle", "square", "diamond", "triangle-up")
 PLACEBO = "cross"  # in the colour of the rule that it imitates
 SHARES: FigurePart = {"tickformat": "~%"}
 TIMES: FigurePart = {"ticksuffix": "×"}
-HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
 class ChartQuantity(NamedTuple):
-    """What a panel shows of a lane. ``ticks``: their look on its axis; ``cost``: 1 where more is worse
-    beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV. ``level``: what is
-    enough."""
+    """What a panel shows of a lane. ``ticks``: their look on its axis; ``shift``: a TV; ``level``: what
+    is enough."""
 
     name: str
     title: str
     write: Write
     ticks: FigurePart
     read: Callable[[Measured], Interval]
-    cost: int = 0
     shift: bool = False
     level: Level | None = None
 
@@ -75,21 +71,16 @@ class Series(NamedTuple):
     does."""
 
     rule: str  # as people say it
+    is_strict: bool
     drafts: str
     temperature: str
     parameter: str
     look: Look
     points: tuple[Point, ...]
-    strict: Point | None  # with the same drafts; None where strict is the series or varies too
 
     @property
     def name(self) -> str:
         return f"{self.rule}, {self.drafts}, {self.temperature}"
-
-    @property
-    def every(self) -> tuple[Point, ...]:
-        """With strict."""
-        return (*self.points, self.strict) if self.strict else self.points
 
 
 class Chart(NamedTuple):
@@ -102,32 +93,17 @@ class Chart(NamedTuple):
     series: tuple[Series, ...]
     placebos: tuple[Series, ...] = ()
 
+    def first(self, names: Iterable[str]) -> ChartQuantity | None:
+        """Return the first of these quantities that is known."""
+        known = {each.name: each for each in self.quantities}
+        return next((known[name] for name in names if name in known), None)
+
     @property
     def varied(self) -> tuple[Series, ...]:
         """Those that make a line: of the parameter that most series vary."""
         lines = [series for series in self.series if series.parameter and len(series.points) > 1]
         most = Counter(series.parameter for series in lines).most_common(1)
         return tuple(series for series in lines if series.parameter == most[0][0])
-
-    @property
-    def data(self) -> Data:
-        """Return every point, and strict where it is drawn as a separate point."""
-        varied = self.varied
-        heads = (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
-        rows: list[tuple[str | float, ...]] = [
-            (
-                self.group,
-                point.label,
-                series.name,
-                series.parameter,
-                point.x,
-                point.tv_kind,
-                *(end for each in self.quantities for end in each.of(point)),
-            )
-            for series in (*self.series, *self.placebos)
-            for point in (series.every if series in varied else series.points)
-        ]
-        return Data(heads, rows)
 
 
 def charts(report: Report) -> tuple[Chart, ...]:
@@ -143,13 +119,12 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
     speed = f"Speed-up over {BASELINE if plan.none is None else 'the target alone'}"
     yield ChartQuantity("speedup", speed, ratio, TIMES, lambda row: row.speedup_over(plan))
     level = plan.margin, f"margin {margin(plan.margin)}"
-    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, cost=-1, level=level)
+    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, level=level)
     for name, metric in METRICS.items():
         if metric.panel:
             ticks = SHARES if metric.write is percent else {}
-            cost = -metric.better if metric.table == "likeness" else 0
             read = attrgetter(name)
-            yield ChartQuantity(name, metric.panel, metric.write, ticks, read, cost, metric.shift)
+            yield ChartQuantity(name, metric.panel, metric.write, ticks, read, metric.shift)
 
 
 def _chart(report: Report, group: str) -> Chart:
@@ -166,19 +141,16 @@ def _chart(report: Report, group: str) -> Chart:
     for row in rows:
         key = _series(plan, plan.lanes[row.lane])
         by_series.setdefault((*key, row.temperature), []).append(row)
-    at = {(row.temperature, row.lane): row for row in rows}
     rules = list(dict.fromkeys((BASELINE, *(plan.lanes[row.lane].rule.name for row in rows))))
     series, placebos = list[Series](), list[Series]()
     for (_, drafts, parameter, temperature), group_rows in by_series.items():
         first = plan.lanes[group_rows[0].lane]
-        baselines = {plan.baseline(row.lane) for row in group_rows}
-        baseline = baselines.pop() if len(baselines) == 1 else None
-        strict = None if baseline is None else at.get((temperature, baseline))
         points = [_point(plan, row, parameter) for row in group_rows]
         shape = SHAPES[report.drafts.index(first.drafts) % len(SHAPES)]
         (placebos if first.imitates else series).append(
             Series(
                 rule=first.rule_title,
+                is_strict=first.rule.name == BASELINE,
                 drafts=drafts_label(drafts),
                 temperature=f"T = {temperature:g}",
                 parameter=parameter,
@@ -188,7 +160,6 @@ def _chart(report: Report, group: str) -> Chart:
                     plan.temperatures.index(temperature) > 0,
                 ),
                 points=tuple(sorted(points, key=lambda point: point.x)),
-                strict=_point(plan, strict, "") if strict else None,
             )
         )
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))

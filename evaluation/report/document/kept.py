@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from display.blocks import Paragraph, Picture, Section
 from display.format import count, percent, plural, ratio
-from display.names import listed
 from display.plot import Plot
 from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
 from evaluation.report.document.cells import beside, margin
@@ -24,7 +23,6 @@ NOTE = (
     "lanes of at least 5 runs that no other beats on both axes."
 )
 
-NAMED = 3  # settings that kept as much, of more the number
 SUPPORTED, TOO_FEW = RecoveryOutcome.SUPPORTED, RecoveryOutcome.TOO_FEW
 SAYS = {  # of one setting, of several, and the tone
     SUPPORTED: (
@@ -88,7 +86,7 @@ def _sentence(report: Report, group: str) -> tuple[str, str]:
 
 
 def _of_scores(report: Report, judged: Sequence[LaneRow]) -> tuple[str, str]:
-    """Name the fastest setting that is supported, else the one that kept most."""
+    """Name the fastest setting that is supported, else one than which none kept more."""
     outcomes = {row.score.verdict for row in judged if row.score and row.score.verdict}
     supported = [row for row in judged if row.score and row.score.verdict is SUPPORTED]
     best = max(supported, key=_gain) if supported else max(judged, key=_kept)
@@ -100,20 +98,14 @@ def _of_scores(report: Report, judged: Sequence[LaneRow]) -> tuple[str, str]:
     claim = (single if of == 1 else several).format(
         name=name, of=count(of), some=count(len(supported)), enough=margin(report.plan.margin)
     )
-    few = (
-        f" (no verdict: at least {LEAST_PROMPTS} are needed)" if row.prompts < LEAST_PROMPTS else ""
-    )
-    amount = plural(row.prompts, "prompt")
+    few = row.prompts < LEAST_PROMPTS
+    on = f"on {plural(row.prompts, 'prompt')}"
+    on += f" (no verdict: at least {LEAST_PROMPTS} are needed)" if few else ""
     if of > 1 and not supported:
-        if row.prompts < LEAST_PROMPTS or _kept(best) == -math.inf:
-            return f"{claim}, on {amount}{few}.", tone
-        most = percent(score.recovery.value)
-        tied = [each for each in judged if percent(_kept(each)) == most]
-        names = listed([each.measured.setting(report.plan) for each in tied])
-        claim += f"; most was kept by {names if len(tied) <= NAMED else f'{len(tied)} of them'}"
-        if len(tied) > 1:
-            return f"{claim}, {most} by each, on {amount}.", tone
-    kept = f"{claim}: {beside(score.recovery, percent)} on {amount}{few}, {_gained(row)}."
+        if few or _kept(best) == -math.inf:
+            return f"{claim}, {on}.", tone
+        claim += f"; none kept more than {name}"
+    kept = f"{claim}: {beside(score.recovery, percent)} {on}, {_gained(row)}."
     return kept + _of_placebo(report, best), tone
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from display.blocks import Picture, Section
 from display.format import count
-from display.palette import NEUTRAL
-from display.panels import Look, Panel, lines_panel, panels_plot, ticked
-from display.plot import Data
 from evaluation.report.document.cells import beside
-from evaluation.report.document.chart import COLOURS
+from evaluation.report.document.lines import ALONE, LinePoint, ValueAxis, lines_plot
 from evaluation.report.document.rows import row_table
 from evaluation.report.rows import LengthRow
 from evaluation.report.values import Report
-from evaluation.statistics import interval_columns
 
 LEAD = (
     "Each prompt stands after stories that fill it to so many tokens; the same prompts at every "
@@ -24,14 +20,6 @@ LEAD = (
     "category too."
 )
 DRAWN = {"tau": "τ", "tokens_per_s": "Tokens/s"}
-HEADS = (
-    "temperature",
-    "tokens",
-    "rule",
-    "drafter",
-    *interval_columns("tau"),
-    *interval_columns("tokens_per_s"),
-)
 
 
 def length_section(report: Report) -> Section | None:
@@ -44,51 +32,24 @@ def length_section(report: Report) -> Section | None:
 
 
 def _pictures(report: Report, rows: Sequence[LengthRow]) -> Iterator[Picture]:
-    lanes = [n for n, lane in enumerate(report.plan.lanes) if not lane.is_control]
-    looks = {
-        lane: Look(COLOURS[at % len(COLOURS)] if report.plan.lanes[lane].drafts else NEUTRAL)
-        for at, lane in enumerate(lanes)
-    }
-    for order, temperature in enumerate(report.plan.temperatures, start=1):
-        here = [row for row in rows if row.temperature == temperature and row.lane in looks]
-        panels = [
-            panel
-            for name, title in DRAWN.items()
-            for panel in _panel(report, here, name, title, looks)
-        ]
-        keys = [(look, report.plan.title(report.plan.lanes[lane])) for lane, look in looks.items()]
-        data = [
-            (
-                *(temperature, row.length, report.plan.lanes[row.lane].name),
-                *(report.plan.lanes[row.lane].drafts, *row.tau, *row.tokens_per_s),
+    plan = report.plan
+    for order, temperature in enumerate(plan.temperatures, start=1):
+        points = [
+            LinePoint(
+                caption,
+                plan.title(plan.lanes[row.lane]) if plan.lanes[row.lane].drafts else ALONE,
+                math.log2(row.length),
+                f"{count(row.length)} tokens",
+                value,
+                beside(value),
             )
-            for row in here
+            for name, caption in DRAWN.items()
+            for row in rows
+            if row.temperature == temperature and not plan.lanes[row.lane].is_control
+            if math.isfinite((value := getattr(row, name)).value)
         ]
-        if panels:
+        if points:
             title = f"τ and tokens a second over the length of the prompt, T = {temperature:g}"
-            plot = panels_plot(title, panels, keys, Data(HEADS, data))
+            axes = {caption: ValueAxis({}) for caption in DRAWN.values()}
+            plot = lines_plot(title, points, "Length of the prompt", axes)
             yield Picture(f"chart-length-{order}", "τ and speed by prompt length", plot)
-
-
-def _panel(
-    report: Report,
-    rows: Sequence[LengthRow],
-    name: str,
-    title: str,
-    looks: Mapping[int, Look],
-) -> Iterator[Panel]:
-    """Yield the panel of a number, if it is known at all."""
-    xs = {math.log2(row.length): count(row.length) for row in rows}
-    points = [
-        (
-            row.lane,
-            math.log2(row.length),
-            value,
-            f"{report.plan.title(report.plan.lanes[row.lane])}, {count(row.length)} tokens: "
-            f"{beside(value)}",
-        )
-        for row in rows
-        if math.isfinite((value := getattr(row, name)).value)
-    ]
-    if points:
-        yield lines_panel(title, points, looks, ticked(xs, "Tokens of the prompt"))

@@ -15,16 +15,13 @@ from display.blocks import (
     Section,
     TableCell,
 )
-from display.format import MISSING, count, duration, number, ratio
+from display.format import MISSING, count, ratio
 from display.names import drafts_label
-from display.palette import NEUTRAL
-from display.panels import Look, Panel, lines_panel, panels_plot, spanning, ticked
-from display.plot import Data
-from evaluation.report.document.cells import beside, between, spread
-from evaluation.report.document.chart import COLOURS
+from evaluation.report.document.cells import beside, between
+from evaluation.report.document.lines import ALONE, LinePoint, lines_plot
+from evaluation.report.document.rows import row_table
 from evaluation.report.rows import LoadRow
 from evaluation.report.values import Report
-from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
     "With so many requests in flight, the lanes in random order. Rates are concurrency × answers "
@@ -37,40 +34,19 @@ BATCH_LEAD = (
     "is divided equally among the runs that are in it. It is throughput, compared only with none "
     "in a batch of the same size; the times of single runs in it are unknown."
 )
-HEADS = (
-    *("temperature", "runs", "rule", "drafter"),
-    *interval_columns("tokens_per_s"),
-    *interval_columns("over_none"),
-)
 Family = tuple[str, str]
 
 
 def load_section(report: Report) -> Section | None:
     """Throughput and latency of a study on servers, throughput of one in batches; None for
     others."""
-    served, several = report.plan.served is not None, len(report.plan.temperatures) > 1
-    unit = "Requests in flight" if served else "Batch of"
-    heads = [Head(unit), *map(Head, ("Rule", "Answers", "Answers/s", "Tokens/s"))]
-    if served:
-        times = ("First token", "median"), ("95 %", ""), ("Answer", "median"), ("95 %", "")
-        heads += [Head(*each) for each in times]
-    else:
-        heads.append(Head("Over none", "in a batch of the same size"))
-    rows = []
-    for row in report.loads:
-        name = report.plan.title(row.lane) + (f", T = {row.temperature:g}" if several else "")
-        first = (count(row.load), name, count(row.answers), number(row.answers_per_s))
-        last = [*map(TableCell, map(duration, (*row.ttft_s, *row.latency_s)))]
-        rates = spread(row.tokens_per_s), *(last if served else [spread(row.over_none, ratio)])
-        rows.append((*map(TableCell, first), *rates))
-    if not rows:
+    if not report.loads:
         return None
-    label = (
-        "Throughput and latency by requests in flight" if served else "Tokens a second of a batch"
-    )
-    table = ReportTable(label, tuple(heads), tuple(rows))
-    if served:
-        return Section("load", "Throughput and latency", (table,), LOAD_LEAD)
+    if report.plan.served:
+        title = "Throughput and latency"
+        table = row_table(report.plan, f"{title} by requests in flight", report.loads)
+        return Section("load", title, (table,), LOAD_LEAD)
+    table = row_table(report.plan, "Tokens a second of a batch", report.loads)
     best = best_blocks(report.throughputs)
     return Section("load", "Throughput of batches", (*best, table), BATCH_LEAD)
 
@@ -137,48 +113,23 @@ def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
     """Draw one for every temperature: a panel for each rule, with a line for each K and for
     none."""
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
-        families = _families(here)
         none = [row for row in here if not row.lane.drafts]
-        shapes = dict.fromkeys(row.lane.drafts for row in here if row.lane.drafts)
-        looks = {"": Look(NEUTRAL)} if none else {}
-        looks |= {
-            name: Look(COLOURS[1 + index % (len(COLOURS) - 1)]) for index, name in enumerate(shapes)
-        }
-        panels = [
-            _panel(", ".join(family), [*none, *lanes], here, looks)
-            for family, lanes in families.items()
-        ]
-        keys = [(look, drafts_label(name) or "none") for name, look in looks.items()]
-        title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
-        numbers = [
-            (
-                *(temperature, row.load, row.lane.name, row.lane.drafts),
-                *(*row.tokens_per_s, *row.over_none),
+        points = [
+            LinePoint(
+                f"Tokens/s: {', '.join(family)}",
+                drafts_label(row.lane.drafts) or ALONE,
+                math.log2(row.load),
+                count(row.load),
+                row.tokens_per_s,
+                f"{beside(row.tokens_per_s)} tokens/s",
             )
-            for row in here
+            for family, lanes in _families(here).items()
+            for row in (*none, *lanes)
         ]
-        if panels:
-            plot = panels_plot(title, panels, keys, Data(HEADS, numbers))
+        if points:
+            title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
+            plot = lines_plot(title, points, "Runs in the batch")
             yield Picture(f"chart-load-{order}", "Tokens a second by load", plot)
-
-
-def _panel(
-    title: str, rows: Sequence[LoadRow], every: Sequence[LoadRow], looks: dict[str, Look]
-) -> Panel:
-    """Draw a panel. ``every``: the rows of all panels, which have the same axes."""
-    loads = {math.log2(load): count(load) for load in sorted({row.load for row in every})}
-    points = [
-        (
-            name := row.lane.drafts,
-            math.log2(row.load),
-            row.tokens_per_s,
-            f"{drafts_label(name) or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
-        )
-        for row in rows
-    ]
-    rates = spanning(end for row in every for end in row.tokens_per_s)
-    runs = ticked(loads, "Runs in the batch")
-    return lines_panel(f"Tokens/s: {title}", points, looks, runs, rates)
 
 
 def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:

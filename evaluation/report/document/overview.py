@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from display.blocks import Block, Head, ReportTable, Section, TableCell
-from display.format import MISSING, count, plural, ratio
-from display.names import drafts_label
-from evaluation.plan.lane import Lane
+from display.format import MISSING, first_few, plural, ratio
 from evaluation.report.document.cells import amount, spread
 from evaluation.report.document.tables import COLUMNS, NOTHING, Column, lane_rows
-from evaluation.report.measured import METRICS, Measured
+from evaluation.report.measured import METRICS
 from evaluation.report.values import Report
 
 LEAD = (
@@ -18,7 +16,6 @@ LEAD = (
     "prompts. What is not scored has relaxed tokens, equal texts and TV instead. 95 % "
     "intervals in brackets."
 )
-NAMED = 4  # lanes named in the note
 UNSCORED = tuple(name for name, metric in METRICS.items() if metric.panel)
 
 
@@ -59,19 +56,11 @@ def _overview(report: Report, temperature: float) -> ReportTable:
             one = rows.get(lane)
             line += [write(one) if one else TableCell(MISSING) for _, write in columns]
         notes += [
-            _less(row.lane, row.measured)
-            for row in rows.values()
-            if row.measured.failed or (row.measured.prompts, row.measured.seeds) != most
+            f"{row.setting(report.plan)}: {', '.join(filter(None, amount(row)[:2]))}"
+            for row in every
+            if row.failed or (row.prompts, row.seeds) != most
         ]
-    more = f"; and {count(len(notes) - NAMED)} more" if len(notes) > NAMED else ""
-    note = f"Measured on less: {'; '.join(notes[:NAMED])}{more}." if notes else ""
+    note = f"Measured on less: {first_few(notes)}." if notes else ""
     return ReportTable(
         f"T = {temperature:g}", tuple(heads), tuple(map(tuple, lines.values())), note
     )
-
-
-def _less(lane: Lane, row: Measured) -> str:
-    """Write the note for a lane that was measured on fewer runs than its column head states."""
-    failed = f", {count(row.failed)} failed" if row.failed else ""
-    name = ", ".join(filter(None, (lane.title, drafts_label(lane.drafts))))
-    return f"{name} on {row.group}: {amount(row).text}, {plural(row.runs, 'run')}{failed}"

@@ -6,29 +6,20 @@ from collections.abc import Collection, Sequence
 
 from display.blocks import Head, ReportTable, Section, TableCell
 from evaluation.plan.plan import Plan
-from evaluation.report.document.cells import written
+from evaluation.report.document.cells import known_columns, written
 from evaluation.report.metrics import ReportColumn, declared
-from evaluation.report.rows import SettingRow, VoteRow
+from evaluation.report.rows import TableRow
 from evaluation.report.values import Report
 
 SECTIONS = {  # by field of Report: title and lead
-    "placebos": (
-        "Random relaxation of as many tokens",
-        "In each text as many of the rejections that may be relaxed as the rule relaxed there, drawn "
-        "without replacement: among all, which asks whether the rule selects at all, and for rules "
-        "that admit only the two best tokens among rejections of these, which asks whether its "
-        "threshold selects beyond the rank. Scores and counts are means of the draws. Shortfall: "
-        "what was still due where the text ended first. p: that scores are equal, and that they "
-        "differ by more than the region of equivalence, with Holm's correction over all these "
-        "comparisons.",
-    ),
     "interventions": (
         "One relaxed token in strict's own text",
         "Each time one token that strict rejected is relaxed and strict goes on, with the same "
         "noise, so the text differs from strict's by this decision alone. Score, answers that "
         "changed, and ln p of the text after the token, per token, are minus strict's own. A rule "
-        "has the tokens that it would relax; others are the other rejected tokens of the same texts "
-        "that may be relaxed, those of its ranks have the ranks that it admits. Means over prompts "
+        "has the tokens that it would relax; minus others is the difference to the other rejected "
+        "tokens of the same texts that may be relaxed, minus others of its ranks to those of them "
+        "that have the ranks that it admits. Means over prompts "
         "of the means of their tokens, with 95 % intervals by prompt. If a rule's signal tells which "
         "tokens to relax, its score is above that of the others; if its threshold does, beyond the "
         "rank, above that of its ranks too.",
@@ -59,27 +50,17 @@ def row_sections(report: Report) -> list[Section]:
 
 
 def row_table(
-    plan: Plan,
-    label: str,
-    rows: Sequence[SettingRow] | Sequence[VoteRow],
-    without: Collection[str] = (),
+    plan: Plan, label: str, rows: Sequence[TableRow], without: Collection[str] = ()
 ) -> ReportTable:
-    """Return the table of rows of one kind. ``without``: fields that are left out."""
-    columns = {
-        name: each
-        for name, each in declared(type(rows[0]), ReportColumn).items()
-        if name not in without
-    }
-    settings = [row.setting(plan) if isinstance(row, SettingRow) else {} for row in rows]
-    heads = (*map(Head, settings[0]), *(each.head for each in columns.values()))
-    cells = (
-        (
-            *map(TableCell, setting.values()),
-            *(written(getattr(row, name), each.write) for name, each in columns.items()),
-        )
-        for row, setting in zip(rows, settings, strict=True)
-    )
-    return ReportTable(label, heads, tuple(cells))
+    """Return the table of rows of one kind, without columns in which nothing is known. ``without``:
+    fields that are left out."""
+    settings = [row.setting(plan) for row in rows]
+    columns = [(Head(name), [TableCell(each[name]) for each in settings]) for name in settings[0]]
+    for name, each in declared(type(rows[0]), ReportColumn).items():
+        if name not in without:
+            cells = [written(getattr(row, name), each.write) for row in rows]
+            columns.append((each.head, cells))
+    return known_columns(label, columns)
 
 
 def vote_section(report: Report) -> Section | None:

@@ -66,7 +66,6 @@ COLUMNS: Mapping[str, Column] = {
         Head("Group", "suite, or suite/category"),
         lambda row: TableCell(row.measured.group),
     ),
-    "suite": (Head("Suite"), lambda row: TableCell(row.measured.group)),
     "temperature": (
         Head("T", "temperature"),
         lambda row: TableCell(f"{row.measured.temperature:g}"),
@@ -74,13 +73,9 @@ COLUMNS: Mapping[str, Column] = {
     "amount": (Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)),
     **{name: _metric(name, metric) for name, metric in METRICS.items()},
     "metric": _scored("Metric", "", lambda score: TableCell(score.metric)),
-    "main": _scored("Metric", "the first of the suite", lambda score: TableCell(score.metric)),
     "score": _mean("value", "Score"),
     "baseline": _mean("baseline", "Strict", "strict with the same drafts"),
     "recovery": _share("recovery", "Recovery", "mean score over strict's with the same drafts"),
-    "bootstrap": _share(
-        "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
-    ),
     "templates": _share(
         "recovery_template",
         "By template",
@@ -88,16 +83,6 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "over_none": _share(
         "recovery_none", "Over none", "mean score over that of decoding without drafts"
-    ),
-    "placebo": _scored(
-        "Random",
-        "mean score of random relaxation of as many tokens, over the rule's",
-        lambda score: cells.placebo_cell(score.placebos.get("placebo")),
-    ),
-    "ranked": _scored(
-        "Random of its ranks",
-        "the same among the tokens of the ranks that the rule admits",
-        lambda score: cells.placebo_cell(score.placebos.get("ranked")),
     ),
     "difference": _scored(
         "Difference",
@@ -132,19 +117,15 @@ SPEED, COSTS, LIKENESS = (
     for table in ("speed", "costs", "likeness")
 )
 SCORES = (
-    *("metric", "score", "baseline", "recovery", "bootstrap", "templates", "over_none"),
-    *("placebo", "ranked", "difference", "lost", "test", "verdict"),
+    *("metric", "score", "baseline", "recovery", "templates", "over_none"),
+    *("difference", "lost", "test", "verdict"),
 )
 NOTHING = Paragraph("There are no measurements yet.", "note")
 
 
 def make_table(label: str, columns: Iterable[str | Column], rows: Sequence[LaneRow]) -> ReportTable:
-    """Return a table without the columns that have no value in any row."""
     found = (COLUMNS[each] if isinstance(each, str) else each for each in columns)
-    written = [(head, [write(row) for row in rows]) for head, write in found]
-    known = [each for each in written if any(cell.text != MISSING for cell in each[1])]
-    lines = zip(*(column for _, column in known), strict=True)
-    return ReportTable(label, tuple(head for head, _ in known), tuple(lines))
+    return cells.known_columns(label, [(head, list(map(write, rows))) for head, write in found])
 
 
 def lane_rows(report: Report) -> list[LaneRow]:

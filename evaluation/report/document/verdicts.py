@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from display.blocks import Block, Paragraph, ReportTable, Section
-from display.format import count, first_few, percent, plural
+from display.format import plural
 from evaluation.plan.plan import Plan
 from evaluation.recovery import (
     LEAST_PROMPTS,
     PlaceboOutcome,
-    PlaceboTest,
     RecoveryOutcome,
     right_answers_needed,
 )
-from evaluation.report.document.cells import beside, margin
+from evaluation.report.document.cells import margin
+from evaluation.report.document.rows import row_table
 from evaluation.report.document.tables import COSTS, SETTING, LaneRow, lane_rows, make_table
 from evaluation.report.measured import PLACEBOS
+from evaluation.report.rows import TWO_BEST
 from evaluation.report.values import Report
 
 UNFINISHED = (
@@ -26,31 +28,25 @@ UNFINISHED = (
 )
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
-RANDOM = "random relaxation of as many tokens of each text"
-RANKED = f"{RANDOM} among those of the ranks that it admits"
-CLAIMS = {  # in this order; of the rule and one of these two
-    PlaceboOutcome.WORSE: ("{} scores more than the rule", "bad"),
-    PlaceboOutcome.UNPROVEN: ("the rule is not shown to be better than {}", "open"),
-    PlaceboOutcome.TOO_FEW: (
-        f"it is not decided whether the rule is better than {{}}: at least {LEAST_PROMPTS} prompts "
-        "are needed",
-        "open",
-    ),
-    PlaceboOutcome.EQUIVALENT: (
-        "the rule scores as {}: its signal does not tell which of these to relax",
-        "bad",
-    ),
-    PlaceboOutcome.BETTER: ("the rule scores more than {}", "good"),
-}
-MISSING_SHARE = 0.05  # of a placebo's tokens; fewer are not worth a sentence
-RELAXED_NOTHING = "the rule relaxed no token"
+PLACEBOS_LABEL = "Rules beside random relaxation of as many tokens"
+PLACEBOS_NOTE = (
+    "In each text as many of the rejections that may be relaxed as the rule relaxed there, drawn "
+    "without replacement: among all, which asks whether the rule selects at all, and for rules "
+    "that admit only the two best tokens among rejections of these, which asks whether its "
+    "threshold selects beyond the rank. Scores and counts are means of the draws. Shortfall: what "
+    "was still due where the text ended first, which is in random's favour. Equivalent: the rule's "
+    "signal does not tell which of these to relax. Possible: the largest difference that is not "
+    "excluded. p: that scores are equal, and that they differ by more than the region of "
+    "equivalence, with Holm's correction over all these comparisons; below "
+    f"{LEAST_PROMPTS} prompts nothing is decided."
+)
 TENTH = 0.1  # of the right answers, for a number of prompts
 LABEL_OF_COSTS = "What a right answer costs, and runs without one"
 REASONING = ("reasoning_right", "answer_right", "reasoning_s_right")
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 COLUMNS = (
-    *("rule", "drafter", "suite", "temperature", "verdict", "recovery", "templates", "placebo"),
-    *("ranked", "amount", "score", "baseline", "difference", "lost", "test", "over_none", "main"),
+    *("rule", "drafter", "group", "temperature", "verdict", "recovery", "templates"),
+    *("amount", "score", "baseline", "difference", "lost", "test", "over_none", "metric"),
 )
 
 
@@ -88,68 +84,14 @@ def _meters(report: Report) -> Iterator[ReportTable]:
         yield make_table(LABEL_OF_COSTS, (*SETTING, "score", *columns), rows)
 
 
-def _against_placebos(report: Report) -> Iterator[Paragraph]:
-    """Yield the verdicts by the main metric of a suite: first whether rules select at all, then
-    whether they do beyond the rank. What is not better comes first."""
-    plan, suites = report.plan, report.plan.suite_names
-    rows = [
-        (row.setting(plan), row)
-        for row in report.measured
-        if row.group in suites and plan.placebos(row.lane) and row.main_score
-    ]
-    tested = 0
-    for random, kind in zip((RANDOM, RANKED), PLACEBOS, strict=True):
-        known = [
-            (setting, test)
-            for setting, row in rows
-            if row.main_score and (test := row.main_score.placebos.get(kind))
-        ]
-        tested += sum(test.outcome is not PlaceboOutcome.TOO_FEW for _, test in known)
-        for outcome, (claim, tone) in CLAIMS.items():
-            named = [
-                f"{setting}: {_beside_random(test)}"
-                for setting, test in known
-                if test.outcome is outcome
-            ]
-            yield from _claimed(claim.format(random), tone, named, len(known))
-    nothing = [setting for setting, row in rows if row.relaxed_share.value == 0]
-    yield from _claimed(RELAXED_NOTHING, "note", nothing, len(rows))
-    missing = max(
-        (
-            each.shortfall / each.rule_relaxed
-            for each in report.placebos
-            if each.group in suites and each.rule_relaxed and not math.isnan(each.shortfall)
-        ),
-        default=0.0,
-    )
-    if missing >= MISSING_SHARE:
-        yield Paragraph(
-            f"Random's texts ended before all was relaxed: up to {percent(missing)} of its tokens are "
-            "missing, which is in its favour.",
-            "open",
-        )
-    if tested:
-        yield Paragraph(
-            "In percent: random's score over the rule's, with its 95 % interval. "
-            f"{plural(tested, 'comparison')} (rule × drafter × suite × temperature × kind of "
-            "random), with Holm's correction.",
-            "note",
-        )
-
-
-def _claimed(claim: str, tone: str, named: Sequence[str], total: int) -> Iterator[Paragraph]:
-    if named:
-        of = f"In {count(len(named))} of {plural(total, 'setting')}"
-        yield Paragraph(f"{of} {claim}: {first_few(named)}.", tone)
-
-
-def _beside_random(test: PlaceboTest) -> str:
-    """Write the ratio, and what else is possible."""
-    more = {
-        PlaceboOutcome.UNPROVEN: f", a difference of up to {percent(test.possible)} is possible",
-        PlaceboOutcome.TOO_FEW: f" of {plural(test.prompts, 'prompt')}",
-    }
-    return f"{beside(test.ratio, percent)}{more.get(test.outcome, '')}"
+def _against_placebos(report: Report) -> Iterator[ReportTable]:
+    """Tabulate the placebos in complete suites: first those that ask whether rules select at all,
+    then whether they do beyond the rank. What is not better comes first."""
+    order = [*PlaceboOutcome, ""]
+    rows = [row for row in report.placebos if row.group in report.plan.suite_names]
+    rows.sort(key=lambda row: (row.among == TWO_BEST, order.index(row.outcome)))
+    if rows:
+        yield replace(row_table(report.plan, PLACEBOS_LABEL, rows), note=PLACEBOS_NOTE)
 
 
 def comparisons(plan: Plan) -> int:

@@ -19,41 +19,33 @@ from mars_core.types import Cause, DraftMode
 
 MANY_UNENDED = 0.1
 ALPHA = 0.05
-IN_SEQUENCE = "The settings ran one after the other, so that speed-ups include what the machine did in between; τ does not."
 # Keys of the environment that must be equal for numbers to be comparable.
 ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
 
 
 def warnings(
-    grid: Grid, tasks: int, measured: Sequence[Measured], environment: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
-    """``tasks``: number of completed tasks."""
+    grid: Grid, measured: Sequence[Measured], environment: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     plan = grid.plan
     suites = [
         row
         for row in measured
         if row.group in plan.suite_names and not plan.lanes[row.lane].is_control
     ]
-    unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
-    without_none = (
-        "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
-    )
-    of_rows = (
-        line
-        for each in (_longer, *([] if plan.advice else [_many_tests]), _few_or_unscored, _unended)
-        for line in each(plan, suites)
-    )
-    return (
-        *([unfinished] if tasks < plan.tasks else []),
-        *_failed(grid),
-        *of_rows,
-        *_rounding(grid),
-        *_environment(environment),
-        *_served(grid),
-        *_batches(grid),
-        *([IN_SEQUENCE] if plan.advice else []),
-        *([without_none] if plan.none is None else []),
-    )
+    yield from _failed(grid)
+    yield from _longer(plan, suites)
+    if not plan.advice:
+        yield from _many_tests(plan, suites)
+    yield from _few_or_unscored(suites)
+    yield from _unended(plan, suites)
+    yield from _rounding(grid)
+    yield from _environment(environment)
+    yield from _served(grid)
+    yield from _batches(grid)
+    if plan.advice:
+        yield "The settings ran one after the other, so that speed-ups include what the machine did in between; τ does not."
+    if plan.none is None:
+        yield "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
 
 
 def _names(plan: Plan, lanes: Mask | np.bool) -> list[str]:
@@ -108,7 +100,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         )
 
 
-def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
+def _few_or_unscored(rows: Sequence[Measured]) -> Iterator[str]:
     for group in dict.fromkeys(row.group for row in rows if row.runs):
         if not any(row.scores for row in rows if row.group == group):
             yield f"Nothing on {_named(group)} could be scored, so there is no verdict on it; similarity to strict is not quality."

@@ -16,10 +16,10 @@ import numpy as np
 
 from evaluation.plan.lane import BASELINE, SHARPENED
 from evaluation.plan.plan import Plan
-from evaluation.report.measuring.grid import Grid, Group
+from evaluation.report.measuring.grid import Grid, Group, pooled
 from evaluation.report.measuring.lanes import GroupSample, sample_of
 from evaluation.report.rows import CurveRow, SharpenedRow
-from evaluation.statistics import Array, percentile_intervals, totals_by_prompt
+from evaluation.statistics import Array, percentile_intervals
 
 PLACES = 4  # of the common range of two curves at which they are compared
 
@@ -28,14 +28,10 @@ class _Lanes(NamedTuple):
     """Lanes over the runs that all of them completed: totals over all runs and over every resample
     of prompts, [1 + B, lanes]."""
 
-    lanes: Sequence[int]
     prompts: int
     tau: Array
     log_likelihood: Array  # a token
     score: Array
-
-    def at(self, lane: int) -> int:
-        return self.lanes.index(lane)
 
 
 def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[SharpenedRow]:
@@ -47,23 +43,14 @@ def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[Sha
         rules = [number for number in here if plan.lanes[number].relaxes]
         if len(curve) < 2 or not rules or not (every := _measured(sample, [*curve, *rules])):
             continue
-        columns = [every.at(lane) for lane in curve]
-        likely, scores = every.log_likelihood[:, columns], every.score[:, columns]
-        scales = np.broadcast_to([plan.lanes[lane].scale for lane in curve], likely.shape)
-        strict = every.score[
-            :, every.at(next(lane for lane in curve if plan.lanes[lane].scale == 1))
-        ]
-        for lane in rules:
-            own, score = (each[:, every.at(lane)] for each in (every.log_likelihood, every.score))
-            alone = _on_curve(own, likely, scores)
+        likely, scores = (each[:, : len(curve)] for each in (every.log_likelihood, every.score))
+        own = [plan.lanes[lane].scale for lane in curve]
+        scales, strict = np.broadcast_to(own, likely.shape), scores[:, own.index(1)]
+        for column, lane in enumerate(rules, start=len(curve)):
+            place, score = every.log_likelihood[:, column], every.score[:, column]
+            scale, alone = (_on_curve(place, likely, each) for each in (scales, scores))
             with np.errstate(divide="ignore", invalid="ignore"):
-                values = (
-                    own,
-                    _on_curve(own, likely, scales),
-                    score / strict,
-                    alone / strict,
-                    score - alone,
-                )
+                values = place, scale, score / strict, alone / strict, score - alone
             intervals = percentile_intervals(values, every.prompts)
             yield SharpenedRow(lane, temperature, group.name, every.prompts, *intervals)
 
@@ -77,9 +64,9 @@ def curve_rows(grid: Grid, group: Group, temperature: float) -> Iterator[CurveRo
         if lane.relaxes:
             families[lane.drafts][lane.rule.name].append(number)
     for rules in families.values():
-        chosen = {name: lanes for name, lanes in rules.items() if len(lanes) > 1}
-        for one, other in combinations(chosen, 2):
-            yield from _compared(plan, sample, group, temperature, chosen[one], chosen[other])
+        several = [lanes for lanes in rules.values() if len(lanes) > 1]
+        for one, other in combinations(several, 2):
+            yield from _compared(plan, sample, group, temperature, one, other)
 
 
 def _compared(
@@ -94,26 +81,21 @@ def _compared(
     start = [] if baseline is None else [baseline]
     if not (every := _measured(sample, [*start, *one, *other])):
         return
-    curves = [[every.at(lane) for lane in (*start, *lanes)] for lanes in (one, other)]
-    ranges = [every.tau[0, curve] for curve in curves]
+    ends = len(start) + len(one), len(start) + len(one) + len(other)
+    first, second = [*range(ends[0])], [*range(len(start)), *range(*ends)]
+    ranges = [every.tau[0, curve] for curve in (first, second)]
     low, high = max(map(min, ranges)), min(map(max, ranges))
     for tau in np.linspace(low, high, PLACES + 1)[1:] if low < high else ():
         places = np.full(len(every.tau), tau)
-        scores = [_on_curve(places, every.tau[:, curve], every.score[:, curve]) for curve in curves]
+        scores = [
+            _on_curve(places, every.tau[:, curve], every.score[:, curve])
+            for curve in (first, second)
+        ]
         samples = *scores, scores[0] - scores[1]
-        score, beside, difference = percentile_intervals(samples, every.prompts)
-        yield CurveRow(
-            group=group.name,
-            temperature=temperature,
-            lane=one[0],
-            rule=plan.lanes[one[0]].rule.name,
-            other=plan.lanes[other[0]].rule.name,
-            prompts=every.prompts,
-            tau=float(tau),
-            score=score,
-            other_score=beside,
-            difference=difference,
-        )
+        rules = plan.lanes[one[0]].rule.name, plan.lanes[other[0]].rule.name
+        intervals = percentile_intervals(samples, every.prompts)
+        place = one[0], temperature, group.name, *rules, every.prompts, float(tau)
+        yield CurveRow(*place, *intervals)
 
 
 def _measured(sample: GroupSample, lanes: Sequence[int]) -> _Lanes | None:
@@ -121,20 +103,14 @@ def _measured(sample: GroupSample, lanes: Sequence[int]) -> _Lanes | None:
     metric = next(iter(sample.scores), None)
     if metric is None:
         return None
-    names = ("new_tokens", "steps", "log_likelihood")
-    columns = [
-        np.stack([*(sample.number(name, lane) for name in names), sample.scores[metric][:, lane]])
-        for lane in lanes
-    ]
-    used = np.logical_and.reduce([sample.used(lane) for lane in lanes])
-    used &= np.isfinite(columns).all(axis=(0, 1))
-    prompts, prompt = np.unique(sample.prompt[used], return_inverse=True)
-    if not len(prompts):
+    numbers = map(sample.number, ("new_tokens", "steps", "log_likelihood", ""))
+    columns = [each[:, lanes] for each in (*numbers, sample.scores[metric])]
+    used = (sample.used[:, lanes] & np.isfinite(columns).all(axis=0)).all(axis=1)
+    if not used.any():
         return None
-    flat = np.concatenate([*(each[:, used] for each in columns), np.ones((1, int(used.sum())))])
-    totals = totals_by_prompt(flat.T, prompt.astype(np.intp))
-    tokens, steps, likely, score = (totals[:, at:-1:4] for at in range(4))
-    return _Lanes(lanes, len(prompts), tokens / steps, likely / tokens, score / totals[:, -1:])
+    totals = pooled(sample.grid, sample.rows[used], *(each[used] for each in columns))
+    prompts, (tokens, steps, likely, runs, score) = totals
+    return _Lanes(prompts, tokens / steps, likely / tokens, score / runs)
 
 
 def _on_curve(places: Array, along: Array, values: Array) -> Array:

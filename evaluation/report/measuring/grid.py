@@ -92,11 +92,11 @@ class Grid(NamedTuple):
         strict = self.plan.baseline(lane)
         return lane if strict is None else strict
 
-    def compared(self, lane: int) -> list[int]:
-        """Return the lane, its baseline and ``none``."""
-        return sorted(
-            {lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none}
-        )
+    def in_compared(self, marks: Mask) -> Mask:
+        """Return where a mark, [R, L], is in the lane, its baseline and ``none``."""
+        baselines = [self.baseline(lane) for lane in range(len(self.plan.lanes))]
+        both: Mask = marks & marks[:, baselines]
+        return both if self.plan.none is None else both & marks[:, [self.plan.none]]
 
 
 def pooled(grid: Grid, rows: Indices, *numbers: Array) -> tuple[int, Sequence[Array]]:
@@ -128,14 +128,11 @@ class _Cells(NamedTuple):
             array[row, lane, : len(each)] = each
         return array
 
-    def averaged(self, values: Array) -> Array:
+    def averaged(self, values: Array | Mask) -> Array:
         """Over the draws of each placebo, [T, all lanes, …] → [T, L, …]."""
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of nothing
             means = [np.nanmean(values[:, list(each)], axis=1) for each in self.draws]
         return np.stack(means, axis=1)
-
-    def every(self, marks: Mask) -> Mask:
-        return np.stack([marks[:, list(each)].all(axis=1) for each in self.draws], axis=1)
 
 
 @readable()
@@ -148,7 +145,7 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     drafted_at, kept_at = (
         cells.by_depth([one.data[name] for one in stored]) for name in ("drafted_at", "kept_at")
     )
-    completed = cells.array(one.data["status"] == Status.COMPLETED for one in stored)
+    status = cells.array(one.data["status"] == Status.COMPLETED for one in stored)
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
     scores = {name: cells.array(one.data["scores"].get(name) for one in stored) for name in metrics}
     main = _main_metrics(stored, rows)
@@ -165,8 +162,8 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         item=item,
         template=_templates(plan)[item],
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=cells.every(completed == 1),
-        failed=~cells.every(completed != 0),
+        completed=cells.averaged(status == 1) == 1,
+        failed=cells.averaged(status == 0) > 0,
         numbers={name: cells.averaged(values) for name, values in numbers.items()},
         drafted_at=cells.averaged(drafted_at),
         kept_at=cells.averaged(kept_at),
@@ -215,7 +212,6 @@ def _templates(plan: Plan) -> Indices:
 
 def _main_metrics(stored: Sequence[StoredResult], rows: Mapping[int, int]) -> tuple[str, ...]:
     """Return the first metric of every task."""
-    main = [""] * len(rows)
-    for one in stored:
-        main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")
-    return tuple(main)
+    first = ((rows[one.task], next(iter(one.data["scores"]), "")) for one in reversed(stored))
+    main = {row: metric for row, metric in first if metric}
+    return tuple(main.get(row, "") for row in range(len(rows)))

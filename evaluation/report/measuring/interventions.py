@@ -13,7 +13,7 @@ from evaluation.advise.recorded import decides, is_recorded, relaxes
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.measuring.grid import Grid, Mask
-from evaluation.report.rows import InterventionRow
+from evaluation.report.rows import NEAR, OTHERS, InterventionRow
 from evaluation.statistics import Array, Indices, Interval, mean_interval, quartiles
 from mars_core.counterfactual import Counterfactual, rejected_tokens
 from mars_core.rules import RULES
@@ -21,7 +21,6 @@ from mars_core.types import Token
 from storage import RunStore
 from storage.scope import batches
 
-ALONE = ("score", "changed", "logprob")  # what is compared with others
 RUNS_A_READ = 50
 
 
@@ -31,18 +30,15 @@ class _Rejection(NamedTuple):
     outcome: Counterfactual
 
 
-Test = Callable[[Token], bool]
-
-
 class _Class(NamedTuple):
-    """Rejections that have something in common. ``within``: those that they are compared with;
-    ``near``: those of the ranks that the rule admits, if it does not admit all."""
+    """Which of the rejections have something in common, and those that they are compared with: the
+    others, and of these those of the ranks that the rule admits, if it does not admit all."""
 
     name: str
-    lane: int | None
-    has: Test
-    within: Test
-    near: Test | None = None
+    rule: int | None  # its lane
+    has: Mask
+    others: Mask
+    near: Mask
 
 
 def intervention_rows(store: RunStore, grid: Grid) -> tuple[InterventionRow, ...]:
@@ -71,81 +67,72 @@ def intervention_rows(store: RunStore, grid: Grid) -> tuple[InterventionRow, ...
                 if each.position in rejected
             ]
     return tuple(
-        _row(lane, temperature, each, some)
+        row
         for (lane, temperature), some in sorted(rejections.items())
-        for each in _classes(plan, plan.lanes[lane], temperature)
-        if any(each.has(rejection.token) for rejection in some)
+        for each in _classes(plan, plan.lanes[lane], temperature, some)
+        if each.has.any()
+        for row in _rows(lane, temperature, each, some)
     )
 
 
-def _classes(plan: Plan, strict: Lane, temperature: float) -> Iterator[_Class]:
-    def every(_: Token) -> bool:
-        return True
-
-    yield _Class("all", None, every, every)
-    ranks: dict[str, Test] = {
-        "rank 2" if temperature == 0 else "rank 1 or 2": lambda token: token.rank <= 2,
-        "rank 3": lambda token: token.rank == 3,
-        "rank 4 and more": lambda token: token.rank > 3,
+def _classes(
+    plan: Plan, strict: Lane, temperature: float, rejections: Sequence[_Rejection]
+) -> Iterator[_Class]:
+    tokens = [each.token for each in rejections]
+    rank = np.array([token.rank for token in tokens])
+    every = np.ones(len(tokens), dtype=np.bool_)
+    none = ~every
+    yield _Class("all", None, every, none, none)
+    ranks = {
+        "rank 2" if temperature == 0 else "rank 1 or 2": rank <= 2,
+        "rank 3": rank == 3,
+        "rank 4 and more": rank > 3,
     }
-    for name, test in ranks.items():
-        yield _Class(name, None, test, every)
+    for name, has in ranks.items():
+        yield _Class(name, None, has, ~has, none)
     for number, lane in enumerate(plan.lanes):
         if lane.drafter == strict.drafter and is_recorded(lane.rule):
-            yield _of_rule(number, lane)
+            has = np.array([relaxes(lane.rule, token) for token in tokens])
+            others = np.array([decides(lane.rule, token) for token in tokens]) & ~has
+            admitted = RULES[lane.rule.name].relaxes or 0
+            yield _Class(lane.title, number, has, others, others & (rank <= admitted))
 
 
-def _of_rule(number: int, lane: Lane) -> _Class:
-    rule, most = lane.rule, RULES[lane.rule.name].relaxes or 0
-
-    def has(token: Token) -> bool:
-        return relaxes(rule, token)
-
-    def within(token: Token) -> bool:
-        return decides(rule, token)
-
-    def near(token: Token) -> bool:
-        return token.rank <= most and within(token)
-
-    return _Class(lane.title, number, has, within, near)
-
-
-def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]) -> InterventionRow:
-    def marked(test: Test) -> Mask:
-        return np.array([test(each.token) for each in every])
-
+def _rows(
+    lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]
+) -> Iterator[InterventionRow]:
+    """Yield a class, and what it is minus the tokens that it is compared with, if there are any."""
     prompts, prompt = np.unique([each.prompt for each in every], return_inverse=True)
     outcomes = {
         name: np.array([read(each.outcome) for each in every], dtype=np.float64)
         for name, read in _READ.items()
     }
-    has = marked(of.has)
-    others = ~has & marked(of.within)
-    near = others & marked(of.near) if of.near else np.zeros_like(has)
 
-    def mean(name: str, beside: Mask | None = None) -> Interval:
+    def mean(name: str, beside: Mask | None) -> Interval:
         """Return the mean over prompts of the means of their tokens; with ``beside`` minus that of
         these, over the prompts that have both."""
         values = outcomes[name]
         means, *less = (
             _by_prompt(values[some], prompt[some], len(prompts))
-            for some in ([has] if beside is None else [has, beside])
+            for some in ([of.has] if beside is None else [of.has, beside])
         )
         return mean_interval(means - less[0] if less else means, np.arange(len(prompts)))
 
-    return InterventionRow(
-        lane=lane,
-        temperature=temperature,
-        group="",
-        title=of.name,
-        rule=of.lane,
-        tokens=int(has.sum()),
-        prompts=len(np.unique(prompt[has])),
-        meets_after=quartiles(outcomes["meets_after"][has]),
-        **{name: mean(name) for name in (*ALONE, "meets")},
-        **{f"{name}_others": mean(name, others) for name in ALONE},
-        **{f"{name}_near": mean(name, near) for name in ALONE},
-    )
+    meets_after = quartiles(outcomes.pop("meets_after")[of.has])
+    for beside, those in (("", None), (OTHERS, of.others), (NEAR, of.near)):
+        if those is None or those.any():
+            yield InterventionRow(
+                lane=lane,
+                temperature=temperature,
+                group="",
+                title=of.name,
+                rule=of.rule,
+                beside=beside,
+                tokens=int(of.has.sum()),
+                prompts=len(np.unique(prompt[of.has])),
+                meets_after=Interval() if beside else meets_after,
+                **{name: mean(name, those) for name in outcomes},
+            )
 
 
 _READ: dict[str, Callable[[Counterfactual], float | None]] = {

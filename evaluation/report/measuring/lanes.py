@@ -7,8 +7,9 @@ and its bootstrap interval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline that scored
 
 class Estimate(NamedTuple):
     """A ratio of sums over runs; over a second one, or minus that, if there are four. ``columns``:
-    what is summed, each [R]."""
+    what is summed, each [R, L]."""
 
     columns: tuple[Array, ...]
     minus: bool = False
@@ -55,63 +56,47 @@ class GroupSample(NamedTuple):
     grid: Grid
     rows: Indices  # of the grid, [R]
     prompt: Indices  # of each row, 0 to N − 1 in the order of the plan, [R]
-    prompts: int  # N
+    used: Mask  # runs that were completed in the lane, its baseline and ``none``, [R, L]
     scores: Mapping[str, Array]  # by metric, the main one first, [R, L]
 
-    def number(self, name: str, lane: int) -> Array:
-        """Return a field of ``Result`` or ``Relative``, [R]."""
-        numbers: Array = self.grid.numbers[name][self.rows, lane]
-        return numbers
+    def number(self, name: str) -> Array:
+        """Return a field of ``Result`` or ``Relative``, [R, L]; 1 without a name."""
+        return self.grid.numbers[name][self.rows] if name else np.ones(self.used.shape)
 
-    def used(self, lane: int) -> Mask:
-        """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        completed = self.grid.completed[self.rows][:, self.grid.compared(lane)]
-        mask: Mask = np.logical_and.reduce(completed, axis=1)
-        return mask
+    def scored(self, metric: str) -> Mask:
+        """Used runs that have a score in these lanes, [R, L]."""
+        return self.used & self.grid.in_compared(np.isfinite(self.scores[metric]))
 
-    def scored(self, metric: str, lane: int) -> Mask:
-        """Used runs that have a score in these lanes, [R]."""
-        known = np.isfinite(self.scores[metric][:, self.grid.compared(lane)])
-        mask: Mask = self.used(lane) & np.logical_and.reduce(known, axis=1)
-        return mask
-
-    def quantity(self, name: str, lane: int) -> Array:
-        """Return a field, [R]; 1 without a name."""
-        return self.number(name, lane) if name else np.ones(len(self.rows))
-
-    def lanes(self, lane: int, over: Other) -> tuple[int, ...]:
-        """Return the lane and the one that it is compared with; none where the plan has no such
-        lane."""
-        other = self.grid.baseline(lane) if over == "strict" else self.grid.plan.none
-        return (lane,) if not over else () if other is None else (lane, other)
+    def lanes(self, over: Other) -> list[int] | None:
+        """Return the lane that each is compared with; None where the plan has no such lane."""
+        every, none = range(len(self.grid.plan.lanes)), self.grid.plan.none
+        if over == "none":
+            return None if none is None else [none for _ in every]
+        return [self.grid.baseline(lane) if over else lane for lane in every]
 
 
 def sample_of(grid: Grid, group: Group, temperature: float) -> GroupSample:
     """Return the tasks of the group at that temperature."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
-    items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    return GroupSample(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
+    prompt = np.unique(grid.item[rows], return_inverse=True)[1].astype(np.intp)
+    used = grid.in_compared(grid.completed[rows])
+    return GroupSample(grid, rows, prompt, used, _scores(grid, rows))
 
 
 def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
     """Measure every lane of the plan, in its order."""
     sample = sample_of(grid, group, temperature)
-    estimates = {
-        (lane, name): estimate
-        for lane in range(len(grid.plan.lanes))
-        for name, estimate in _estimates(sample, lane).items()
-    }
+    estimates = dict(_estimates(sample))
     columns = [column for estimate in estimates.values() for column in estimate.columns]
-    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt).T  # first of all runs
-    by_lane: list[dict[str, Array]] = [{} for _ in grid.plan.lanes]
-    start = 0
+    totals = totals_by_prompt(np.hstack(columns), sample.prompt)  # first of all runs
+    sums = iter(np.split(totals, len(columns), axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        for (lane, name), estimate in estimates.items():
-            end = start + len(estimate.columns)
-            by_lane[lane][name] = estimate.value(*totals[start:end])
-            start = end
+        resampled = {
+            name: estimate.value(*islice(sums, len(estimate.columns)))
+            for name, estimate in estimates.items()
+        }
     return tuple(
-        _lane(sample, group, temperature, lane, values) for lane, values in enumerate(by_lane)
+        _lane(sample, group, temperature, lane, resampled) for lane in range(len(grid.plan.lanes))
     )
 
 
@@ -126,72 +111,59 @@ def _scores(grid: Grid, rows: Indices) -> dict[str, Array]:
     return scores | {name: grid.scores[name][rows] for name in (*names, *others)}
 
 
-def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
-    """Estimate every metric of a lane that has a bootstrap interval, and its scores."""
-    estimates = {}
+def _estimates(sample: GroupSample) -> Iterator[tuple[str, Estimate]]:
+    """Estimate every metric that has a bootstrap interval, and the scores."""
     for name, metric in METRICS.items():
         average = metric.average
-        if isinstance(average, Pooled) and (lanes := sample.lanes(lane, average.over)):
-            estimates[name] = _pooled(sample, lanes, average)
-        elif isinstance(average, Mean) and (lanes := sample.lanes(lane, average.over)):
-            estimates[name] = _mean(sample, lanes, average)
+        if isinstance(average, Pooled) and (other := sample.lanes(average.over)):
+            yield name, _pooled(sample, average, other)
+        elif isinstance(average, Mean) and (other := sample.lanes(average.over)):
+            yield name, _mean(sample, average, other)
+    baselines = sample.lanes("strict")
     for score, scores in sample.scores.items():
-        scored = sample.scored(score, lane)
-        both = lane, sample.grid.baseline(lane)
-        rule, baseline = (np.where(scored, scores[:, each], 0.0) for each in both)
+        scored = sample.scored(score)
+        rule, baseline = (np.where(scored, each, 0.0) for each in (scores, scores[:, baselines]))
         runs = scored.astype(np.float64)
-        estimates |= {
-            f"{score}:value": Estimate((rule, runs)),
-            f"{score}:baseline": Estimate((baseline, runs)),
-            f"{score}:recovery": Estimate((rule, baseline)),
-            f"{score}:difference": Estimate((rule - baseline, runs)),
-        }
-    return estimates
+        yield f"{score}:value", Estimate((rule, runs))
+        yield f"{score}:baseline", Estimate((baseline, runs))
+        yield f"{score}:difference", Estimate((rule - baseline, runs))
 
 
-def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estimate:
-    """``lanes``: the lane itself first."""
-    used = sample.used(lanes[0])
+def _pooled(sample: GroupSample, average: Pooled, other: Sequence[int]) -> Estimate:
+    """``other``: the lane that each is compared with."""
+    both, used = [sample.number(average.top), sample.number(average.bottom)], sample.used
     if average.known:
-        for each in (*lanes, sample.grid.baseline(lanes[0])):
-            for name in (average.top, average.bottom):
-                used = used & np.isfinite(sample.quantity(name, each))
-    columns = (
-        np.where(used, sample.quantity(name, each), 0.0)
-        for each in lanes
-        for name in (average.top, average.bottom)
-    )
-    return Estimate(tuple(columns), average.minus)
+        known = np.logical_and(*map(np.isfinite, both))
+        used = used & known & known[:, other] & known[:, sample.lanes("strict")]
+    columns = [*both, *((each[:, other] for each in both) if average.over else ())]
+    return Estimate(tuple(np.where(used, each, 0.0) for each in columns), average.minus)
 
 
-def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
-    used = sample.used(lanes[0])
-    if np.isposinf(sample.quantity(average.top, lanes[0])[used]).any():
-        return Estimate((used.astype(np.float64), np.zeros(len(used))))  # ∞, without an interval
+def _mean(sample: GroupSample, average: Mean, other: Sequence[int]) -> Estimate:
+    top, used = sample.number(average.top), sample.used
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio, *other = (
-            sample.quantity(average.top, each) / sample.quantity(average.bottom, each)
-            for each in lanes
-        )
-        values = ratio / other[0] if other else ratio
+        values = top / sample.number(average.bottom)
+        values = values / values[:, other] if average.over else values
     counted = used & np.isfinite(values)
-    return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)))
+    infinite = (used & np.isposinf(top)).any(axis=0)  # ∞, without an interval
+    sums = np.where(infinite, used, np.where(counted, values, 0.0))
+    return Estimate((sums, np.where(infinite, 0.0, counted)))
 
 
 def _lane(
     sample: GroupSample, group: Group, temperature: float, lane: int, resampled: Mapping[str, Array]
 ) -> Measured:
-    """``resampled``: values by name, [1 + B], first of all runs."""
-    grid, used = sample.grid, sample.used(lane)
+    """``resampled``: values by name, [1 + B, L], first of all runs."""
+    grid, used = sample.grid, sample.used[:, lane]
     prompts = len(np.unique(sample.prompt[used]))
-    intervals = percentile_intervals(resampled.values(), prompts)
+    intervals = percentile_intervals((each[:, lane] for each in resampled.values()), prompts)
     spread = dict(zip(resampled, intervals, strict=True))
     for name, metric in METRICS.items():
         if isinstance(metric.average, ShareOfRuns):
-            values = sample.number(metric.average.field, lane)
-            spread[name] = share_interval(values[used], sample.prompt[used])
+            values = sample.number(metric.average.field)[used, lane]
+            spread[name] = share_interval(values, sample.prompt[used])
         elif isinstance(metric.average, Quartiles):
-            spread[name] = quartiles(sample.number(metric.average.field, lane)[used])
+            spread[name] = quartiles(sample.number(metric.average.field)[used, lane])
     drafted_at, kept_at = (
         counts[sample.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
     )
@@ -217,7 +189,7 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
     """Score one lane by one metric: means, recovery, difference, tests and the verdict. ``spread``:
     numbers with bootstrap intervals."""
     plan, baseline = sample.grid.plan, sample.grid.baseline(lane)
-    scored = sample.scored(metric, lane)
+    scored = sample.scored(metric)[:, lane]
     values, prompt = sample.scores[metric][scored], sample.prompt[scored]
     # "main" is binary where all its scores are, and so are metrics of a later version
     every = sample.scores[metric][np.isfinite(sample.scores[metric])]
@@ -249,7 +221,6 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         baseline=mean("baseline", baseline),
         recovery=recovery,
         recovery_none=recovery_none,
-        recovery_bootstrap=spread[f"{metric}:recovery"],
         recovery_template=recovered(baseline, template) if several else BLANK,
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),
@@ -271,8 +242,8 @@ def _placebo(
     all have; before Holm's correction. None where it relaxed nothing."""
     placebos, scores = sample.grid.plan.placebos(lane, ranked=ranked), sample.scores[metric]
     random = scores[:, placebos].mean(axis=1) if placebos else np.full(len(scores), np.nan)
-    every = sample.scored(metric, lane) & np.isfinite(random)
-    if not sample.number("relaxed", lane)[every].any():
+    every = sample.scored(metric)[:, lane] & np.isfinite(random)
+    if not sample.number("relaxed")[every, lane].any():
         return None
     pairs = paired(
         random[every],

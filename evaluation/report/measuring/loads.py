@@ -25,19 +25,19 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
     for temperature, load, rows in _cells(grid):
         rates, ratios = _rates(grid, rows, load)
         for lane, (rate, ratio) in enumerate(zip(rates, ratios, strict=True)):
-            ttft, wall = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
             tokens = float(grid.numbers["new_tokens"][rows, lane].sum())
             alone = grid.plan.served is not None or load == 1
-            ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in (ttft, wall)]
+            times = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
+            ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in times]
             yield LoadRow(
                 temperature,
-                load,
                 grid.plan.lanes[lane],
+                load,
                 rate,
                 BLANK if lane == grid.plan.none else ratio,
                 len(rows),
                 rate.value * over(len(rows), tokens),
-                *(tuple(each.tolist()) for each in ends),
+                *np.concatenate(ends).tolist(),
             )
 
 

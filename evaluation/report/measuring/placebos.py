@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from evaluation.report.measured import BLANK, PLACEBOS, Measured
 from evaluation.report.measuring.grid import Grid, groups
-from evaluation.report.rows import PlaceboRow
+from evaluation.report.rows import TWO_BEST, PlaceboRow
 from evaluation.statistics import Array
 
 
@@ -32,7 +32,7 @@ def placebo_rows(grid: Grid, measured: Sequence[Measured]) -> Iterator[PlaceboRo
                     group=row.group,
                     temperature=row.temperature,
                     lane=row.lane,
-                    among="the two best" if plan.lanes[placebo].best else exact,
+                    among=TWO_BEST if plan.lanes[placebo].best else exact,
                     draws=plan.placebo_seeds,
                     runs=int(both.sum()),
                     rule_relaxed=mean("relaxed", row.lane),
@@ -44,4 +44,5 @@ def placebo_rows(grid: Grid, measured: Sequence[Measured]) -> Iterator[PlaceboRo
                     outcome=test.outcome.value if test else "",
                     p_differ=test.p_differ if test else math.nan,
                     p_region=test.p_region if test else math.nan,
+                    possible=test.possible if test else math.nan,
                 )

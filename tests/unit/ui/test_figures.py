@@ -4,6 +4,7 @@ their values are harmless anywhere."""
 from __future__ import annotations
 
 import gzip
+import math
 import re
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from display.figure import LIBRARY
-from mars_core.types import Status, Trace
+from mars_core.types import Outcome, Status, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
+from ui.figures.ratio import ratio_plot
 from ui.figures.runs import PlottedRun, Scale, margin_scale
+from ui.figures.shift import shift_plot
 from ui.kit.assets import SOURCE, plotly_file
 from ui.result.result import ended_result
 
@@ -50,6 +53,19 @@ def test_acceptance_counts_are_the_summarys() -> None:
         assert [row[4] + row[5] for row in rows] == pytest.approx(
             list(trace.summary.acceptance_by_position)
         )
+
+
+def test_every_judged_token_is_once_in_the_histogram_and_every_shift_in_its_sum() -> None:
+    run = PlottedRun(RIGHT, 0, "run")
+    plot = ratio_plot([run], margin_scale([RIGHT]))
+    drafted = {Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED}
+    tokens = [each for step in RIGHT.steps for each in step.tokens if each.outcome in drafted]
+    known = sum(not math.isnan(t.r) for t in tokens)
+    assert plot and sum(len(trace.x) for trace in plot.figure.data) == known
+    assert f"; {len(tokens) - known} positions without a ratio" in plot.title
+    (line,) = shift_plot([run]).figure.data
+    assert line.y[-1] == pytest.approx(sum(token.tv for token in RIGHT.tokens), abs=1e-6)
+    assert [int(each[line.meta["position"]]) for each in line.customdata] == list(line.x)
 
 
 LIBRARY_CODE = gzip.decompress(LIBRARY.read_bytes()).decode()

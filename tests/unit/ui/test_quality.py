@@ -126,12 +126,16 @@ def test_the_example_is_opened_though_no_database_has_it(view: QualityTab) -> No
 
 
 def test_the_example_is_the_study_of_the_documentation() -> None:
-    """Every number of docs/results, to six digits, and the command that ran it."""
+    """Every number of docs/results that a report still has, to six digits, and the command that ran
+    it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
     table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
     text = (folder / "results" / "smollm2-placebo.csv").read_text("utf-8")
-    heads, *published = csv.reader(text.splitlines())
-    computed = [[row[head] for head in heads] for row in table]
+    rows = list(csv.DictReader(text.splitlines()))
+    heads = [head for head in rows[0] if not head.startswith("recovery_bootstrap")]
+    computed, published = (
+        [[row[head] for head in heads] for row in each] for each in (table, rows)
+    )
     assert len(computed) == len(published) == 55
 
     def values(row: list[str]) -> list[object]:

@@ -195,7 +195,7 @@ def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
     report = drawn_report(LARGE, drawn_results(LARGE, tasks=tasks))
     row = row_of(report, MARS, temperature=0.0)
     expect(row, runs=tasks, prompts=tasks)
-    assert any(f"Only {tasks} of {LARGE.tasks} tasks" in warning for warning in report.warnings)
+    assert report.tasks_done == tasks < report.plan.tasks
     assert math.isnan(row.tau.value) == math.isnan(row.same.value) == (tasks == 0)
 
 

@@ -47,7 +47,7 @@ def test_hostile_names_are_no_markup_in_a_figure(report: Report) -> None:
     )
     hostile = replace(report, plan=replace(report.plan, suites=suites, lanes=lanes), measured=rows)
     pictures = [plot for chart in charts(hostile) for plot in plots(chart).values()]
-    assert len(pictures) == 4
+    assert len(pictures) == 2
     for plot in pictures:
         sent = json.loads(figure_json(plot))
         text = json.dumps(sent["figure"])
@@ -66,7 +66,7 @@ def test_charts_are_valid_and_show_every_lane(report: Report) -> None:
         for block in section.blocks
         if isinstance(block, Picture)
     ]
-    kinds = ("kept", "parameter", "tradeoff", "tau")
+    kinds = ("kept", "parameter")
     names = [f"chart-{number}-{kind}" for number in (1, 2, 3) for kind in kinds]
     names.remove("chart-3-kept")  # that of all suites is the first of the report
     assert [picture.name for picture in pictures] == ["chart-kept", *names]
@@ -75,8 +75,6 @@ def test_charts_are_valid_and_show_every_lane(report: Report) -> None:
     shown_of = {
         "kept": names[:1],
         "parameter": [speed, "τ", "τ ratio", "Relaxed tokens", *names],
-        "tradeoff": names[1:],
-        "tau": names,
     }
     for picture in pictures:
         kind, figure = picture.name.rpartition("-")[2], picture.plot.figure
@@ -124,11 +122,11 @@ def test_every_lane_of_the_first_picture_has_its_name_where_it_covers_no_other()
 def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report) -> None:
     nan = math.nan
     options = [(3.0, 2.0), (1.0, 1.0), (2.0, 3.0), (nan, 9.0), (2.0, 3.0), (4.0, nan)]
-    assert front(options) == (1, 2, 4)
-    assert front([]) == () and front([(nan, 1.0)]) == ()
+    assert front(options) == [2, 4, 0]
+    assert front([]) == front([(nan, 1.0)]) == []
     few = replace(report, measured=tuple(replace(row, runs=4) for row in report.measured))
     for each, least in ((report, 1), (few, 0)):
-        figure = plots(charts(each)[0])["tradeoff"].figure.to_plotly_json()
+        figure = plots(charts(each)[0])["kept"].figure.to_plotly_json()
         lines = [trace for trace in figure["data"] if trace["mode"] == "lines"]
         assert bool(lines) == bool(least)
 

@@ -13,7 +13,6 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.report.document.chart import charts
-from evaluation.report.document.panels import plots
 from evaluation.report.document.tables import COLUMNS, LaneRow
 from evaluation.report.files import (
     TABLES,
@@ -29,7 +28,6 @@ from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from storage import RunStore
 from storage.export import csv_text
-from tests.panels import panels_of
 from tests.reports import make_report
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
 from tests.unit.storage.exports import parsed
@@ -103,7 +101,10 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]
-        texts = panels_of(plots(charts(changed)[0])["tradeoff"], by_caption=True)["TV per token"]
+        (chart,) = charts(changed)
+        quantity = chart.first(["tv_token"])
+        assert quantity
+        texts = [quantity.text(point) for series in chart.series for point in series.points]
         bounds = sorted("TV per token ≤" in text for text in texts)
         assert bounds == sorted(bool(mark) for mark in kinds.values())
         (prompt,) = parsed(csv_text(prompts_table(changed)))

@@ -220,9 +220,9 @@ def test_every_measured_number_has_its_interval_and_its_amount(
 def test_what_is_missing_is_said(full_document: ReportDocument, report: Report) -> None:
     """Failed runs, tasks that are not done, everything."""
     assert "1 failed" in markdown(full_document)
-    assert "Measured on less: MARS θ = 0.9, draft model, K = 5 on gsm8k" in html(full_document)
+    assert "Measured on less: MARS θ = 0.9 (draft model, K = 5) on sums" in html(full_document)
     first = document(replace(report, tasks_done=7), {}).facts[0]
-    assert first.startswith("Not finished: 7 of 480 tasks")
+    assert first.startswith("Not finished: 7 of 360 tasks")
     assert "Not finished" not in "".join(full_document.facts)
     empty = document(bare(report), {})
     assert "No scored prompt has been completed" in markdown(empty)

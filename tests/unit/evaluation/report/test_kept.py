@@ -29,17 +29,15 @@ def said(report: Report) -> str:
     return block.text
 
 
-def judged(*outcomes: RecoveryOutcome, prompts: int = 300, kept: float | None = None) -> Report:
-    """The example without placebos: with these verdicts of its first rules, and these alone.
-    ``kept``: by each of them."""
+def judged(*outcomes: RecoveryOutcome, prompts: int = 300) -> Report:
+    """The example without placebos: with these verdicts of its first rules, and these alone."""
     report, rows = example(), []
     for row in report.measured:
         (name, score), *_ = row.scores.items()
         if row.lane <= len(outcomes):
             verdict = outcomes[row.lane - 1] if row.lane else None
-            recovery = score.recovery if kept is None else Interval(kept, 0.5, 1.0)
-            judged_score = replace(score, verdict=verdict, recovery=recovery)
-            rows.append(replace(row, prompts=prompts, scores={name: judged_score}))
+            scores = {name: replace(score, verdict=verdict)}
+            rows.append(replace(row, prompts=prompts, scores=scores))
     return replace(report, measured=tuple(rows))
 
 
@@ -56,17 +54,13 @@ def judged(*outcomes: RecoveryOutcome, prompts: int = 300, kept: float | None = 
         ),
         (
             lambda: judged(NOT_SUPPORTED, NOT_SUPPORTED),
-            "All 2 settings kept less than 98 % of strict’s score; most was kept by MARS θ = 0.97: 85.6 %",
+            "All 2 settings kept less than 98 % of strict’s score; none kept more than MARS θ = 0.97: 85.6 %",
         ),
         (
             lambda: judged(NOT_SUPPORTED, TOO_FEW),
-            "None of 2 settings is shown to keep 98 % of strict’s score; most was kept by MARS θ = 0.97: ",
+            "None of 2 settings is shown to keep 98 % of strict’s score; none kept more than MARS θ = 0.97: ",
         ),
-        (  # equal: none kept most
-            lambda: judged(NOT_SUPPORTED, NOT_SUPPORTED, kept=0.9),
-            "strict’s score; most was kept by MARS θ = 0.97 and MARS θ = 0.9, 90.0 % by each, on 300 prompts.",
-        ),
-        (  # not enough prompts to say who kept most
+        (  # not enough prompts to say who kept more
             lambda: judged(TOO_FEW, TOO_FEW, prompts=3),
             "None of 2 settings is shown to keep 98 % of strict’s score, on 3 prompts (no verdict: at least "
             "30 are needed).",

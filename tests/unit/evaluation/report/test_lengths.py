@@ -90,7 +90,7 @@ def test_numbers_by_length_are_those_of_its_tasks_and_are_a_figure_and_a_table()
     captions = picture.plot.figure.to_plotly_json()["layout"]["annotations"]
     assert [each["text"] for each in captions] == ["<b>τ</b>", "<b>Tokens/s</b>"]
     assert [len(texts) for texts in panels_of(picture.plot).values()] == [8]
-    assert len(picture.plot.data.rows) == 8
+    assert len(picture.plot.data.rows) == 14  # none has no τ
     written = list(csv.DictReader(io.StringIO(csv_text(matrix_table(report)))))
     assert len(written) == len(report.lengths) and written[-1]["category"] == "large"
     assert {row["k"] for row in written} == {"", "5"}

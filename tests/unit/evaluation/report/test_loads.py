@@ -24,7 +24,7 @@ NOT = "not faster than none"
 def row(load: int, k: int, gain: float, spread: float = 0.1) -> LoadRow:
     drafts = Lane(RuleConfig("mars"), DrafterConfig("model", None, k))
     rate, over = (Interval(each, each - spread, each + spread) for each in (10 * gain, gain))
-    return LoadRow(0.0, load, drafts if k else NONE, rate, over if k else Interval())
+    return LoadRow(0.0, drafts if k else NONE, load, rate, over if k else Interval())
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_best_k_is_that_of_each_load() -> None:
     assert [len(texts) for texts in panels_of(picture.plot).values()] == [5]
     names = [trace["name"] for trace in figure["data"] if "name" in trace]
     assert names == ["none", "draft model, K = 5", "draft model, K = 2"]
-    assert picture.plot.data.rows[0][:4] == (0.0, 1, "mars", "model K=5")
+    assert picture.plot.data.rows[0][:4] == ("Tokens/s: MARS, model", "none", "1", 10.0)
 
 
 def test_the_best_k_of_each_load_is_a_setting_of_vllm() -> None:

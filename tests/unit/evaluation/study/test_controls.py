@@ -93,7 +93,7 @@ def check_report(store: RunStore, plan: Plan, study: str) -> None:
         assert row.shortfall == pytest.approx(fmean(each.due - each.relaxed for each in every))
         assert 0 <= row.same <= 1
     assert [row.among for row in report.placebos[-2:]] == ["all", "the two best"]
-    assert "Random relaxation of as many tokens" in markdown_of(report)
+    assert "random relaxation of as many tokens" in markdown_of(report)
 
 
 def test_strict_at_a_lower_temperature_is_strict_of_that_temperature(

@@ -180,21 +180,23 @@ def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
             of_others += [mean(inside) - mean(outside)] if inside and outside else []
             near += [mean(inside) - mean(ranked)] if inside and ranked else []
         rows = {
-            row.title: row
+            f"{row.title} − {row.beside}".removesuffix(" − "): row
             for row in report.interventions
             if (row.lane, row.temperature) == (0, temperature)
         }
         assert rows["all"].tokens == sum(map(len, items.values()))
         assert rows["all"].logprob.value == pytest.approx(mean(every))
-        assert math.isnan(rows["all"].logprob_others.value)  # there are no others
-        rule = rows[plan.lanes[1].title]
+        assert "all − others" not in rows  # there are none
+        title = plan.lanes[1].title
+        rule = rows[title]
         assert rule.rule == 1 and rule.logprob.value == pytest.approx(mean(of_rule))
-        assert rule.logprob_others.value == pytest.approx(mean(of_others))
-        expected = mean(near) if near else math.nan
-        assert rule.logprob_near.value == pytest.approx(expected, nan_ok=True)
+        assert rows[f"{title} − others"].logprob.value == pytest.approx(mean(of_others))
+        if near:
+            beside = rows[f"{title} − others of its ranks"]
+            assert beside.logprob.value == pytest.approx(mean(near))
         compared += len(near)
         assert plan.lanes[2].title not in rows
-        ranks = [row.tokens for name, row in rows.items() if name.startswith("rank")]
+        ranks = [row.tokens for row in rows.values() if row.title[:4] == "rank" and not row.beside]
         assert sum(ranks) == rows["all"].tokens
     assert compared
     assert "One relaxed token in strict's own text" in markdown_of(report)
