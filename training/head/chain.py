@@ -1,5 +1,5 @@
-"""The EAGLE-3 head of this recipe for training: with gradients, and with chains that feed the head's
-output back. It has as many key heads as heads, no norms in attention and no further residuals.
+"""The EAGLE-3 head for training: with gradients, and with chains that feed the head's output
+back.
 
 Shapes: B batch, N entries, R chains, H width of the head, T width of the target, d head size.
 """
@@ -15,27 +15,30 @@ from mars_core.eagle3.head import Eagle3Head
 
 def project(
     head: Eagle3Head, ids: Tensor, hidden: Tensor, positions: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Entries ids [B, N], hidden [B, N, H], positions [B or 1, N] → queries, keys, values [B,
-    heads, N, d]."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Entries ids [B, N], hidden [B, N, H], positions [B or 1, N] → residual [B, N, H]; queries,
+    keys, values [B, heads, N, d]."""
     layer = head.layer
-    embedded = layer.input_layernorm(head.embed_tokens(ids))
-    both = torch.cat([embedded, layer.hidden_norm(hidden)], -1)
+    normed = layer.hidden_norm(hidden)
+    both = torch.cat([layer.input_layernorm(head.embed_tokens(ids)), normed], -1)
     q, k, v = (
         projection(both).unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
         for projection in (layer.q_proj, layer.k_proj, layer.v_proj)
     )
+    if layer.q_norm is not None and layer.k_norm is not None:
+        q, k = layer.q_norm(q), layer.k_norm(k)
     q, k = apply_rotary_pos_emb(q, k, *head.rotary(hidden, positions))
-    return q, k, v
+    return normed if layer.norm_before_residual else hidden, q, k, v
 
 
-def finish(head: Eagle3Head, hidden: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-    """Hidden states [B, N, H] and attention output [B, heads, N, d] → hidden states to feed back and normed ones, which
+def finish(head: Eagle3Head, residual: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention output [B, heads, N, d] → hidden states to feed back and normed ones, which
     ``lm_head`` reads, both [B, N, H]."""
     layer = head.layer
-    hidden = hidden + layer.o_proj(attended.transpose(1, 2).flatten(-2))
+    hidden = residual + layer.o_proj(attended.transpose(1, 2).flatten(-2))
     hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-    return hidden, head.norm(hidden)
+    normed = head.norm(hidden)
+    return (normed if head.config.norm_output else hidden), normed
 
 
 def unroll(
@@ -50,16 +53,17 @@ def unroll(
     drafting does.
     """
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
-    fused = head.fuse(features)
-    queries, keys, values = project(head, ids, fused, positions)
-    attended = nn.functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-    hidden, normed = finish(head, fused, attended)
+    residual, queries, keys, values = project(head, ids, head.fuse(features), positions)
+    attended = nn.functional.scaled_dot_product_attention(
+        queries, keys, values, is_causal=True, enable_gqa=True
+    )
+    hidden, normed = finish(head, residual, attended)
     hidden = hidden.gather(1, anchors[..., None].expand(-1, -1, hidden.shape[-1]))
     outputs, chain_keys, chain_values = [normed], list[Tensor](), list[Tensor]()
     visible = positions[:, None] <= anchors[..., None]
     for step in range(1, steps):
         following = anchors + step
-        queries, key, value = project(head, ids.gather(1, following), hidden, following)
+        residual, queries, key, value = project(head, ids.gather(1, following), hidden, following)
         chain_keys.append(key)
         chain_values.append(value)
         attended = _attend(
@@ -70,7 +74,7 @@ def unroll(
             torch.stack(chain_keys, -2),
             torch.stack(chain_values, -2),
         )
-        hidden, normed = finish(head, hidden, attended)
+        hidden, normed = finish(head, residual, attended)
         outputs.append(normed)
     return outputs
 
@@ -83,11 +87,20 @@ def _attend(
     chain_keys: Tensor,
     chain_values: Tensor,
 ) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, heads, N, d] where visible [B, R, N], and over
-    chain_keys [B, heads, R, s, d]."""
-    queries, length = queries * queries.shape[-1] ** -0.5, keys.shape[2]
-    prefix = (queries @ keys.mT).float().masked_fill(~visible[:, None], float("-inf"))
-    chain = (queries[..., None, :] * chain_keys).sum(-1).float()  # [B, heads, R, s]
-    shares = torch.cat([prefix, chain], -1).softmax(-1).to(values.dtype)
-    summed: Tensor = shares[..., :length] @ values
-    return summed + (shares[..., length:, None] * chain_values).sum(-2)
+    """queries [B, heads, R, d] over keys [B, kv, N, d] where visible [B, R, N], and over chain_keys
+    [B, kv, R, s, d]."""
+    groups = (
+        queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5
+    )  # [B, kv, g, R, d]
+    prefix = (groups.flatten(2, 3) @ keys.transpose(-1, -2)).unflatten(
+        2, groups.shape[2:4]
+    )  # [B, kv, g, R, N]
+    prefix = prefix.float().masked_fill(~visible[:, None, None], float("-inf"))
+    chain_scores = (groups[..., None, :] * chain_keys[:, :, None]).sum(-1)  # [B, kv, g, R, s]
+    shares = torch.cat([prefix, chain_scores.float()], -1).softmax(-1).to(values.dtype)
+    length = keys.shape[2]
+    summed = (shares[..., :length].flatten(2, 3) @ values).unflatten(2, groups.shape[2:4])
+    output: Tensor = (
+        summed + (shares[..., length:, None] * chain_values[:, :, None]).sum(-2)
+    ).flatten(1, 2)
+    return output

@@ -42,7 +42,7 @@ def _tiny() -> Eagle3Head:
         intermediate_size=24,
         num_hidden_layers=1,
         num_attention_heads=4,
-        num_key_value_heads=4,
+        num_key_value_heads=2,
         head_dim=4,
     )
     torch.manual_seed(3)
@@ -62,15 +62,15 @@ def _drafted(head: Eagle3Head, ids: Tensor, features: Tensor, anchor: int) -> li
     for process in range(anchor + _STEPS):
         if process <= anchor:
             hidden = head.fuse(features[None, process : process + 1])
-        query, key, value = project(
+        residual, query, key, value = project(
             head, ids[None, process : process + 1], hidden, torch.tensor([[process]])
         )
         keys.append(key)
         values.append(value)
         attended = nn.functional.scaled_dot_product_attention(
-            query, torch.cat(keys, 2), torch.cat(values, 2)
+            query, torch.cat(keys, 2), torch.cat(values, 2), enable_gqa=True
         )
-        hidden, normed = finish(head, hidden, attended)
+        hidden, normed = finish(head, residual, attended)
         states.append(normed[0, 0])
     return states
 
