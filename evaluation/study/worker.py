@@ -19,7 +19,7 @@ import psutil
 
 from evaluation.study.events import LaneEnded, LaneProgress, LaneTraces, TaskEnded
 from evaluation.study.runner import Runner
-from mars_core.types import Trace
+from mars_core.types import Status, Trace
 from storage import ResultExists, RunStore, StorageError
 
 log = logging.getLogger(__name__)
@@ -49,8 +49,13 @@ class Work:
             self.store.work_on(self.study_id, 0)
 
     def traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
-        """Read those of the committed lanes; none for a lane whose runs have been deleted."""
-        stored = self.store.task_results(self.study_id, task)
+        """Read those of the committed lanes; none for a lane whose runs have been deleted. A placebo
+        that relaxed nothing has no runs of its own, and ends once more, without being saved."""
+        stored = {
+            lane: result
+            for lane, result in self.store.task_results(self.study_id, task).items()
+            if result.run_ids or result.data["status"] != Status.COMPLETED
+        }
         run_ids = [run_id for result in stored.values() for run_id in result.run_ids]
         traces = self.store.traces(run_ids) if run_ids else {}
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}

@@ -154,7 +154,7 @@ NOT_RUN = {  # expressions of full commands, without variables of the environmen
     r"(cp|cd|nginx|systemctl|systemd-analyze|journalctl|jq|createdb|pg_dump) .+": "needs root, a service or PostgreSQL's own role",
     r".*\bvllm (serve|/).*|vllm serve.*|python -m vllm\..+|integrations/vllm/try .+": "needs vLLM; make vllm runs it",
     r"python batch\.py TARGET DRAFT K SLOTS": "needs vLLM; bench.batches runs it",
-    r"python serve\.py MODEL\.gguf KIND \[THREADS\]": "needs xllamacpp; make llama runs it",
+    r"python serve\.py MODEL\.gguf KIND \[THREADS \[CONTEXT\]\]": "needs xllamacpp; make llama runs it",
     r"\.ci/build-in-chroot FOLDER": "needs root and Debian packages",
 }
 EXAMPLES = {  # pages with examples in Python, and the tests that run them

@@ -21,7 +21,7 @@ from hosting.settings import ServerSettings
 from mars_core import __version__
 
 ROOT = Path(__file__).parents[2]
-STORED = ("list", "report latest", "plan latest")  # commands on stored numbers
+STORED = ("list", "report latest")  # commands on stored numbers
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCKS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "locks").glob("*.txt"))
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]

@@ -7,6 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +16,7 @@ from evaluation.advise.certificate import Candidate, CandidateOutcome, certify
 from evaluation.advise.conduct import in_sequence
 from evaluation.advise.tuning import shuffled
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import with_placebos
 from evaluation.plan.purpose import Advice, Prediction
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.events import LaneEnded, LaneProgress
@@ -22,7 +24,7 @@ from evaluation.study.result import read_relative, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, Worker
 from mars_core.session import Session
-from mars_core.types import RunConfig, Status, Trace
+from mars_core.types import RuleConfig, RunConfig, Status, Trace
 from storage import RunStore
 from tests.unit.children import Child
 from tests.unit.evaluation.calls import expect
@@ -119,6 +121,20 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
     strict, mars = store.results(study)
     assert strict.relative is mars.relative is None
     assert len(mars.run_ids) == 2
+
+
+def test_a_placebo_that_relaxes_nothing_is_compared_where_its_task_goes_on_later(
+    store: RunStore, session: Session
+) -> None:
+    never = replace(MARS, rule=RuleConfig("mars", {"theta": 1.0}))
+    plan = small_plan(session, lanes=with_placebos((STRICT, never), 1))
+    study = new_study(store, plan)
+    events = worker_of(store, study, plan, session).events()
+    next(event for event in events if isinstance(event, LaneEnded) and not event.traces)
+    events.close()
+    assert any(result.relative is None for result in store.results(study))
+    deque(worker_of(store, study, plan, session).events(), maxlen=0)
+    check_complete(store, study, plan)
 
 
 def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
