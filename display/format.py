@@ -134,9 +134,12 @@ def _scaled(size: float, units: tuple[str, str, str]) -> str:
 
 
 def plural(amount: int, noun: str) -> str:
-    """Write ``1 token``, ``2 tokens``, ``2 passes``."""
-    end = "" if amount == 1 else "es" if noun.endswith("s") else "s"
-    return f"{count(amount)} {noun}{end}"
+    """Write ``1 token``, ``2 tokens``, ``2 passes``, ``2 studies``."""
+    if amount != 1 and noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = f"{noun[:-1]}ies"
+    elif amount != 1:
+        noun += "es" if noun.endswith("s") else "s"
+    return f"{count(amount)} {noun}"
 
 
 def first_few(items: Sequence[str]) -> str:

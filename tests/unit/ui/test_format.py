@@ -33,6 +33,14 @@ def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
     assert written.number(value) == text
 
 
+@pytest.mark.parametrize(
+    ("one", "more"),
+    [("token", "tokens"), ("pass", "passes"), ("study", "studies"), ("day", "days")],
+)
+def test_nouns_have_a_plural(one: str, more: str) -> None:
+    assert (written.plural(1, one), written.plural(2, one)) == (f"1 {one}", f"2 {more}")
+
+
 @given(
     st.characters(
         categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00"
