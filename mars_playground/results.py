@@ -85,7 +85,7 @@ def _follow(options: Namespace, store: RunStore) -> int:
 
 
 def followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
-    """Exit status 1 where a continuation failed."""
+    """Show the progress; return 1 where a continuation failed."""
     from evaluation.progress import progress_bar
 
     with progress_bar(0, "runs", disable=quiet) as bar:

@@ -68,5 +68,5 @@ class StoredComparison:
 
     @property
     def executed(self) -> int:
-        """Number of runs of all turns."""
+        """Return the number of runs of all turns."""
         return sum(len(turn.runs) + len(turn.repeats) for turn in self.turns)

@@ -15,12 +15,11 @@ from evaluation.report.document.followed import followed_section
 from evaluation.report.document.kept import kept_section, main_group
 from evaluation.report.document.lengths import length_section
 from evaluation.report.document.loads import load_pictures, load_section
-from evaluation.report.document.overview import overview_section
 from evaluation.report.document.panels import plots
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.document.rows import row_sections, vote_section
-from evaluation.report.document.tables import lane_sections
+from evaluation.report.document.tables import lane_sections, overview_section
 from evaluation.report.values import Report
 from mars_core.drafting import DRAFTERS
 

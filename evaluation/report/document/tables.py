@@ -1,12 +1,23 @@
-"""The tables of a report by lane: speed, all scores, likeness to strict, acceptance by position."""
+"""The tables of a report by lane: that of the paper, speed, all scores, likeness to strict, acceptance
+by position."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
-from display.format import MISSING, bounded, number, percent, points, signed
+from display.blocks import Block, Head, Paragraph, ReportTable, Section, TableCell
+from display.format import (
+    MISSING,
+    bounded,
+    first_few,
+    number,
+    percent,
+    plural,
+    points,
+    ratio,
+    signed,
+)
 from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.report.document import cells
@@ -190,3 +201,60 @@ def _position(index: int) -> Column:
         return TableCell(next(map(percent, row.measured.acceptance_by_position[index:]), MISSING))
 
     return Head(str(index + 1), f"draft position {index + 1}"), cell
+
+
+OVERVIEW_LEAD = (
+    "Speed-up: ratio of means, all new tokens over all seconds, against {}. "
+    "τ: all new tokens over all steps. Recovery: mean score of the suite's first metric over "
+    "strict's with the same drafts; at the stated margin ✓ supported, ✗ not supported, ? too few "
+    "prompts. What is not scored has relaxed tokens, equal texts and TV instead. 95 % "
+    "intervals in brackets."
+)
+UNSCORED = tuple(name for name, metric in METRICS.items() if metric.panel)
+
+
+def overview_section(report: Report) -> Section:
+    """Return the table of the paper: one row per rule, columns by suite with speed-up, τ and
+    recovery; one table per temperature."""
+    temperatures = dict.fromkeys(row.temperature for row in report.measured)
+    blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
+    over = "strict with the same drafts" if report.plan.none is None else "decoding without drafts"
+    lead = OVERVIEW_LEAD.format(over)
+    return Section("table", "Speed-up, τ and recovery", tuple(blocks) or (NOTHING,), lead)
+
+
+def _overview(report: Report, temperature: float) -> ReportTable:
+    speed_up: Column = (
+        Head("Speed-up"),
+        lambda row: spread(row.measured.speedup_over(report.plan), ratio),
+    )
+    here = [row for row in lane_rows(report) if row.measured.temperature == temperature]
+    groups = [
+        some
+        for group in report.suite_groups
+        if (some := {row.measured.lane: row for row in here if row.measured.group == group})
+    ]
+    names = COLUMNS["rule"], COLUMNS["drafter"]
+    heads, notes = [head for head, _ in names], list[str]()
+    lines = {
+        lane: [write(row) for _, write in names] for rows in groups for lane, row in rows.items()
+    }
+    for rows in groups:
+        every = [row.measured for row in rows.values()]
+        most = max((row.prompts, row.seeds) for row in every)
+        others = ("tau", "marked") if any(row.scores for row in every) else UNSCORED
+        columns = speed_up, *(COLUMNS[name] for name in others)
+        over = f"{every[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
+        heads += [Head(head.text, head.help, over) for head, _ in columns]
+        for lane, line in lines.items():
+            one = rows.get(lane)
+            line += [write(one) if one else TableCell(MISSING) for _, write in columns]
+        notes += [
+            f"{row.setting(report.plan)}: {', '.join(filter(None, cells.amount(row)[:2]))}"
+            for row in every
+            if row.failed or (row.prompts, row.seeds) != most
+        ]
+    note = f"Measured on less: {first_few(notes)}." if notes else ""
+    return ReportTable(
+        f"T = {temperature:g}", tuple(heads), tuple(map(tuple, lines.values())), note
+    )

@@ -42,7 +42,7 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
 
 
 def _cells(grid: Grid) -> Iterator[tuple[float, int, Indices]]:
-    """Temperature, load and the tasks that every lane completed with it."""
+    """Yield temperature, load and the tasks that every lane completed with it."""
     plan, batch, used = grid.plan, grid.numbers["batch"], grid.completed.all(axis=1)
     if plan.served:
         loads = np.array([plan.served.load(task.repeat) for task in grid.tasks])

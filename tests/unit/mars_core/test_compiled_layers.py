@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mars_core.decoder import (
+    ANY_SHAPE,
     KERNELS,
     CacheSize,
     is_fast,
@@ -48,13 +49,15 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def fast_model(kind: str, **options: Any) -> Any:
-    """Return a random model with fast layers of 8 bits."""
+def fast_model(kind: str, *, queries: float = 1.0, **options: Any) -> Any:
+    """Return a random model with fast layers of 8 bits, and ``queries`` times as long queries."""
     model = tiny_model(kind, **WIDTHS | options)
     generator = torch.Generator().manual_seed(1)
     for name, parameter in model.named_parameters():
         if name.endswith(("bias", "norm.weight")):
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        if "q_proj" in name:
+            parameter.mul_(queries)
     quantise(model)
     prepare(model)
     assert is_fast(model)
@@ -76,6 +79,18 @@ def test_a_step_is_near_that_of_plain_layers_and_a_row_is_the_same_in_every_pass
         torch.set_num_threads(before)
     assert isinstance(cache, FastCache) and isinstance(cache._fused, CompiledLayers)
     assert cache.path == "kernels"
+
+
+@torch.inference_mode()
+def test_the_highest_score_may_be_far_above_the_others_and_anywhere() -> None:
+    """Of 40 positions, read by queries a thousand times as long."""
+    model = fast_model("llama", queries=1000.0, head_dim=48)
+    ids, rows = random_ids(40), []
+    for shapes in (ANY_SHAPE, KERNELS):
+        cache = open_cache(model, CacheSize(60, 24, shapes))
+        cache.read(ids[:20])
+        rows.append(cache.forward(ids[20:], 20))
+    assert (rows[0] - rows[1]).norm() < 0.05 * rows[0].norm()
 
 
 @torch.inference_mode()
