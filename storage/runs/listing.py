@@ -20,7 +20,7 @@ _OF_RUNS = ("comparison_id", "lane", "turn", "id", "target", "rule", "rule_param
 
 
 def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Comparisons in the order of the ids, of which a statement may have as many, as
+    """Return comparisons in the order of the ids, of which a statement may have as many, as
     ``Lists.find`` says."""
     preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
     query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
