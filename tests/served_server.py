@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from evaluation.served.message import text_of
+from evaluation.served.choice import text_of
 from mars_core.rules import RULES, WHERE
 from mars_core.session import Session, run_config
 from mars_core.types import (

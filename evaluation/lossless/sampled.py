@@ -25,7 +25,8 @@ from evaluation.lossless.values import (
     continued,
     next_token,
 )
-from evaluation.served.answer import Answer, TokenKey
+from evaluation.served.answer import Answer
+from evaluation.served.choice import TokenKey
 from evaluation.served.client import Client, Prompt
 from evaluation.statistics import Array, Counts, holm
 

@@ -126,23 +126,22 @@ class _Request:
 
     def _wait(self, client: Client) -> None:
         try:
-            config = self.config
-            if not config.target.name:
-                config = replace(config, target=ModelRef(client.only_model()))
-            self._arrived.put(config)
-            before = self._counters()
-            parts = client.stream(**request_of(config), logprobs=ALTERNATIVES)
-            try:
-                while True:
-                    self._arrived.put(next(parts))
-            except StopIteration as end:
-                answer = with_no_drafts(end.value) if before else end.value
-                trace = answer_trace(config, answer)
-                if trace.summary.steps == UNKNOWN and before:
-                    trace = _counted(trace, before, self._counters())
-                self._arrived.put(trace)
+            for item in self._asked(client):
+                self._arrived.put(item)
         except Exception as error:  # noqa: BLE001  raised or told by the thread that reads them
             self._arrived.put(error)
+
+    def _asked(self, client: Client) -> Iterator[RunConfig | Part | Trace]:
+        config = self.config
+        if not config.target.name:
+            config = replace(config, target=ModelRef(client.only_model()))
+        yield config
+        before = self._counters()
+        answer = yield from client.stream(**request_of(config), logprobs=ALTERNATIVES)
+        trace = answer_trace(config, with_no_drafts(answer) if before else answer)
+        if trace.summary.steps == UNKNOWN and before:
+            trace = _counted(trace, before, self._counters())
+        yield trace
 
     def _counters(self) -> Counters | None:
         with Client(server_of(self.config, self.keys), timeout_s=COUNTERS_S) as client:

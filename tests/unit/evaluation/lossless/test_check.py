@@ -22,7 +22,8 @@ from evaluation.lossless.greedy import (
 )
 from evaluation.lossless.rounds import Difference
 from evaluation.lossless.values import Finding, LosslessVerdict, limits, overall
-from evaluation.served.answer import Answer, Position
+from evaluation.served.answer import Answer
+from evaluation.served.choice import Position
 from evaluation.served.client import Client
 from evaluation.served.counters import Counters, read_counters
 from evaluation.served.server import Server
