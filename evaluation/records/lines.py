@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.counts import ids_of, integer
@@ -52,12 +53,12 @@ def read_line(row: RecordRow) -> Read:
 
 def _step(row: RecordRow) -> ServedStep:
     drafted, emitted, *ids = (ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2"))
-    best = [*([number(value) for value in row[name]] for name in ("z1", "z2")), *ids]
+    z = [[number(value) for value in row[name]] for name in ("z1", "z2")]
     relaxed, kept = [value is True for value in row["relaxed"]], integer(row["kept"])
-    lengths = set(map(len, (drafted, relaxed, *best)))
-    if len(lengths) > 1 or kept > min(len(drafted), len(emitted)):
+    columns: list[list[Any]] = [drafted, relaxed, *z, *ids]
+    if len(set(map(len, columns))) > 1 or kept > min(len(drafted), len(emitted)):
         raise ValueError(
             "drafted, kept, relaxed, z1, z2, id1, id2 and emitted of a step do not belong together"
         )
-    two_best = [TwoBest(*each) for each in zip(*best, strict=True)]
-    return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, two_best)
+    best = [TwoBest(*each) for each in zip(*z, *ids, strict=True)]
+    return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, best)
