@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from evaluation.served.message import text_of
+from evaluation.served.answer import assembled
 from mars_core.rules import RULES, WHERE
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -249,25 +249,8 @@ def _stream(
 
 def _joined(events: Iterator[str]) -> Iterator[str]:
     """The answer in one piece that a stream would be; the text of a chat too."""
-    answer: dict[str, Any] = {"text": "", "token_ids": [], "logprobs": {}}
-    usage: dict[str, Any] = {}
-    for event in (json.loads(event[5:]) for event in events if "[DONE]" not in event):
-        if "error" in event:
-            break
-        usage = event.get("usage", usage)
-        for choice in event["choices"]:
-            answer["text"] += text_of(choice)
-            answer["token_ids"] += choice.get("token_ids", [])
-            answer |= {
-                key: choice[key]
-                for key in ("prompt_token_ids", "finish_reason", "stop_reason")
-                if choice.get(key)
-            }
-            for name, values in (choice.get("logprobs") or {}).items():
-                answer["logprobs"][name] = [*answer["logprobs"].get(name, ()), *values]
-    yield json.dumps(
-        {"choices": [answer | {"token_ids": answer["token_ids"] or None}], "usage": usage}
-    )
+    rows = (json.loads(event[5:]) for event in events if "[DONE]" not in event)
+    yield json.dumps(assembled(rows))
 
 
 def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:

@@ -58,27 +58,30 @@ def _complete(options: argparse.Namespace) -> None:
 
     path = getattr(options, "config", None)
     file: dict[str, Any] = dict(EvaluatorConfig.load_yaml_config(path)) if path else {}
-    folders = options.include_path or file.get("include_path")
-    options.include_path = [str(TASKS), *([folders] if isinstance(folders, str) else folders or ())]
-    if (getattr(options, "model", None) or file.get("model")) != MODEL:
+
+    def given(name: str) -> Any:
+        value = getattr(options, name, None)
+        return file.get(name) if value is None else value
+
+    folders = given("include_path") or ()
+    options.include_path = [str(TASKS), *([folders] if isinstance(folders, str) else folders)]
+    if given("model") != MODEL:
         return
     for name, allowed in (("limit", "more than 0"), ("num_fewshot", "0 or more")):
-        value = getattr(options, name, None)
-        value = file.get(name) if value is None else value
+        value = given(name)
         fits = isinstance(value, int | float) and (value > 0 or (value == 0 and name != "limit"))
         if value is not None and not fits:
             raise OptionError(f"{name} is {value}; it must be a number, {allowed}.")
-    arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})
+    arguments: dict[str, Any] = dict(given("model_args") or {})
     read = read_options(arguments)  # checked before lm-eval looks for its tasks
     with refused():
         target = arguments.get("target") or arguments.get("pretrained") or read.settings.spec().key
     # lm-eval names the results folder after ``model``, and invents a name if it is missing.
     arguments.setdefault("model", f"{target}_{arguments.get('rule', MODEL)}")
-    output = options.output_path or file.get("output_path")
-    if output and "telemetry" not in arguments:
+    if (output := given("output_path")) and "telemetry" not in arguments:
         folder, name = Path(output), sanitize_model_name(str(arguments["model"]))
         arguments["telemetry"] = str(folder.parent if folder.suffix == ".json" else folder / name)
     options.model_args = arguments
     # lm-eval's default is cuda:0 on every machine, and it is written into the results.
     here = "cuda:0" if torch.cuda.is_available() else "cpu"
-    options.device = arguments.get("device") or options.device or file.get("device") or here
+    options.device = arguments.get("device") or given("device") or here

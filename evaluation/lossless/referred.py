@@ -3,7 +3,6 @@ needed, and a deviation has a name."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,7 +20,7 @@ from evaluation.lossless.law import (
 )
 from evaluation.lossless.reference import NEAR, NOISES, Reference, Scores, joined
 from evaluation.lossless.rounds import TOKENS, Difference, Rounds
-from evaluation.lossless.sampled import LONG, RARE, drawn
+from evaluation.lossless.sampled import LONG, RARE, drawn, given_twice
 from evaluation.lossless.together import together
 from evaluation.lossless.values import Finding, LosslessVerdict, at_once, complete
 from evaluation.served.answer import Answer
@@ -178,8 +177,9 @@ class Referred:
             [*kept],
             1,
         )
-        pairs = zip(kept.values(), scored, strict=True)
-        repeated = sum(_repeats(ids, each) for ids, each in pairs)
+        pairs = [zip(*each, strict=True) for each in zip(kept.values(), scored, strict=True)]
+        rare = [[ids for ids, each in row if each.logprob.sum() < RARE] for row in pairs]
+        repeated = sum(map(bool, map(given_twice, rare)))
         if repeated > len(kept) / 2:
             several = (
                 f"One answer for several seeds to {repeated} of {plural(len(kept), 'prompt')}."
@@ -247,12 +247,6 @@ def _by_law(scores: Scores, seed: int) -> Finding:
         name = f"as at temperature {number(tested.temperature)}"
         name += ", or with a truncation (top-k, top-p, min-p)" if tested.temperature < 1 else ""
     return Finding("", BAD, f"another distribution, {name}; {by}.", p)
-
-
-def _repeats(ids: Sequence[tuple[int, ...]], scores: Sequence[Scores]) -> bool:
-    """Return whether an improbable answer was given twice."""
-    rare = [each for each, row in zip(ids, scores, strict=True) if row.logprob.sum() < RARE]
-    return any(number > 1 for number in Counter(rare).values())
 
 
 def _worst(prompt: int, scores: Scores) -> Difference:

@@ -9,13 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from display.format import number, plural
-from evaluation.lossless.draws import fit_p
+from evaluation.lossless.draws import Draws, fit_p
 from evaluation.lossless.values import (
     HELPS,
     Finding,
@@ -25,9 +23,10 @@ from evaluation.lossless.values import (
     continued,
     next_token,
 )
-from evaluation.served.answer import Answer, TokenKey
+from evaluation.served.answer import Answer
+from evaluation.served.choice import TokenKey
 from evaluation.served.client import Client, Prompt
-from evaluation.statistics import Array, Counts, holm
+from evaluation.statistics import holm
 
 LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer
@@ -38,18 +37,6 @@ RANKS = 3  # most probable tokens that are distinguished where all prompts are t
 # which two are not equal by chance.
 REPEATS, LONG, RARE = 4, 32, -14.0
 Beginning = tuple[TokenKey, ...]  # the first tokens of an answer
-
-
-class Draws(NamedTuple):
-    """What was drawn next after the beginnings of the answers to a prompt: how often each of the
-    most probable tokens, in this order, and all others together, and with which probability.
-    ``later``: whether the beginning has a token; ``impossible``: draws of next to no
-    probability."""
-
-    counts: list[Counts]
-    expected: list[Array]
-    later: list[bool]
-    impossible: int
 
 
 def sampled_findings(
@@ -64,20 +51,19 @@ def sampled_findings(
     least = LEVEL / (len(prompts) + 1)  # each prompt and all together
     rows = zip(prompts, ours, strict=True)
     read = [draws_of(judge, *each, seed) for each in rows]
-    known = [each for each in read if each is not None]
+    known = [each for each in read if each]
     title = "Temperature 1, against the log probabilities of the next token"
-    left_out = ", ".join(str(number) for number, each in enumerate(read, 1) if each is None)
+    left_out = ", ".join(str(number) for number, each in enumerate(read, 1) if not each)
     which = f"prompts {left_out}" if "," in left_out else f"prompt {left_out}"
     reason = f"The server does not identify every token, or report its log probability, after {which}: {HELPS}."
     if not known:
         return [Finding(title, LosslessVerdict.NOT_KNOWN, reason)]
-    alone = [fit_p(each.counts, each.expected, seed, least) for each in known]
-    later = [(each, at) for each in known for at, is_later in enumerate(each.later) if is_later]
-    counts = [_by_rank(each.counts[at]) for each, at in later]
-    expected = [_by_rank(each.expected[at]) for each, at in later]
-    together = [fit_p(counts, expected, seed, least, pooled=True)] if counts else []
-    impossible = sum(each.impossible for each in known)
-    finding = _finding(title, draws, len(known), holm([*alone, *together]), impossible)
+    p = [fit_p(each, seed, least) for each in known]
+    every = [table for each in known for table in each]
+    if later := [_by_rank(each) for each in every if each.later]:
+        p.append(fit_p(later, seed, least, pooled=True))
+    impossible = sum(int(each.counts[each.expected < IMPOSSIBLE].sum()) for each in every)
+    finding = _finding(title, draws, len(known), holm(p), impossible)
     return [replace(finding, reason=f"{finding.reason} {reason}") if left_out else finding]
 
 
@@ -97,14 +83,15 @@ def drawn(
 
 def draws_of(
     judge: Client, prompt: Prompt, answers: Sequence[Answer], seed: int, length: int = TOKENS
-) -> Draws | None:
-    """Return the draws of the first ``length`` tokens; None if the server does not identify every
-    token, or the judge reports no log probabilities or identifies tokens otherwise."""
+) -> list[Draws]:
+    """Return the draws of the first ``length`` tokens by beginning; none if the server does not
+    identify every token, or the judge reports no log probabilities or identifies tokens
+    otherwise."""
     observed: dict[Beginning, Counter[TokenKey]] = {}
     ended: set[Beginning] = set()
     for answer in answers:
         if (tokens := answer.names) is None:
-            return None
+            return []
         for at, token in enumerate(tokens[:length]):
             observed.setdefault(tokens[:at], Counter())[token] += 1
         ended |= {tokens} if len(tokens) < length else set()
@@ -118,31 +105,32 @@ def draws_of(
         lambda each: next_token(judge, prompt, answers[0], each, seed),
         tested,
     )
-    found = Draws([], [], [], 0)
+    found = []
     for beginning, logprobs in zip(tested, judged, strict=True):
         tokens_after = observed[beginning]
         valid = logprobs and all(
             value < 0.01 for value in logprobs.values()
         )  # rounding may exceed 0
         if not valid or len({type(name) for name in (*logprobs, *tokens_after)}) > 1:
-            return None
+            return []
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
         p[-1] = max(0.0, 1 - p.sum())
         frequencies = [tokens_after.pop(name, 0) for name in ranked]
-        table, p = np.array([*frequencies, tokens_after.total()]), p / p.sum()
-        found = found._replace(impossible=found.impossible + int(table[p < IMPOSSIBLE].sum()))
-        found.counts.append(table)
-        found.expected.append(p)
-        found.later.append(bool(beginning))
-    return found if tested else None
+        counts = np.array([*frequencies, tokens_after.total()])
+        found.append(Draws(counts, p / p.sum(), bool(beginning)))
+    return found
 
 
-def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values of the RANKS most probable tokens, then of all others together: [RANKS + 1]
-    from [C], whose last one is a rest."""
-    first = values[:-1][:RANKS]
-    return np.array([*first, *[0] * (RANKS - len(first)), values[len(first) :].sum()])
+def _by_rank(draws: Draws) -> Draws:
+    """Return them for the RANKS most probable tokens, then all others together: [RANKS + 1]."""
+    first = min(RANKS, len(draws.counts) - 1)
+    nobody = [0] * (RANKS - first)
+    counts, expected = (
+        np.array([*column[:first], *nobody, column[first:].sum()])
+        for column in (draws.counts, draws.expected)
+    )
+    return Draws(counts, expected)
 
 
 def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
@@ -151,27 +139,19 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     itself, but goes on as at temperature 0: it has another distribution."""
     tested = repeated = 0
     for prompt, answers in zip(prompts, drawn(client, prompts, REPEATS, seed, LONG), strict=True):
-        improbable = [each for each in answers if each.names and _logprob(each) < RARE]
-        twice = [
-            each
-            for at, each in enumerate(improbable)
-            if each.names in [other.names for other in improbable[:at]]
-        ]
-        greedy = (
-            continued(
-                client,
-                prompt,
-                twice[0],
-                (twice[0].names or ())[:1],
-                max_tokens=LONG - 1,
-                temperature=0.0,
-            )
-            if twice
-            else None
-        )
-        tested += bool(improbable)
-        repeated += greedy is not None and not twice[0].text.endswith(greedy.text)
+        rare = [each for each in answers if each.names and _logprob(each) < RARE]
+        tested += bool(rare)
+        if twice := given_twice([each.names or () for each in rare]):
+            answer = next(each for each in rare if each.names == twice)
+            settings = {"max_tokens": LONG - 1, "temperature": 0.0}
+            greedy = continued(client, prompt, answer, twice[:1], **settings)
+            repeated += greedy is not None and not answer.text.endswith(greedy.text)
     return f"{repeated} of {plural(tested, 'prompt')}" if repeated > tested / 2 else ""
+
+
+def given_twice(rare: Sequence[tuple[TokenKey, ...]]) -> tuple[TokenKey, ...]:
+    """Return one of these improbable answers that was given twice; empty where none was."""
+    return next((tokens for tokens, number in Counter(rare).items() if number > 1), ())
 
 
 def _logprob(answer: Answer) -> float:

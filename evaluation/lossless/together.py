@@ -11,13 +11,12 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
 from display.format import count, percent, plural, probability
-from evaluation.lossless.draws import fit_p
+from evaluation.lossless.draws import Draws, fit_p
 from evaluation.lossless.law import FOUND
 from evaluation.lossless.sampled import LEVEL, drawn, draws_of
 from evaluation.lossless.values import Finding, LosslessVerdict, at_once, extended, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Prompt
-from evaluation.statistics import Array, Counts
 
 TITLE = "Temperature 1, the first tokens together"
 BEGINNINGS = 4
@@ -79,11 +78,9 @@ def together(
     if not known:
         reason = "The server does not identify tokens with their log probabilities."
         return Finding(TITLE, LosslessVerdict.NOT_TESTED, reason)
-    tables = [
-        _common(*row) for each in known for row in zip(each.counts, each.expected, strict=True)
-    ]
-    counts, expected = zip(*tables, strict=True)
-    p = fit_p(counts, expected, seed, LEVEL)
+    every = [table for each in known for table in each]
+    tables = [_common(each) for each in every]
+    p = fit_p(tables, seed, LEVEL)
     reason = (
         f"{count(repeats)} answers after each of {plural(len(known), 'beginning')}: their first "
         f"{TOKENS} tokens have {{}} joint distribution, p {probability(p)} at the level {LEVEL:g}."
@@ -92,13 +89,8 @@ def together(
         cause = "A wrong block rule or residual, where no other check names a cause."
         text = f"{reason.format('another')} {cause}"
         return Finding(TITLE, LosslessVerdict.NOT_LOSSLESS, text, p)
-    drafted = sum(
-        int(table.sum())
-        for each in known
-        for table, later in zip(each.counts, each.later, strict=True)
-        if later
-    )
-    share = found(sum(len(table) - 1 for table in counts), drafted)
+    drafted = sum(int(each.counts.sum()) for each in every if each.later)
+    share = found(sum(len(each.counts) - 1 for each in tables), drafted)
     power = (
         (
             f"With probability {FOUND} a block rule or residual that moves {percent(share)} of the "
@@ -112,11 +104,12 @@ def together(
     return Finding(TITLE, LosslessVerdict.LOSSLESS, text, p, power)
 
 
-def _common(table: Counts, p: Array) -> tuple[Counts, Array]:
+def _common(draws: Draws) -> Draws:
     """Count the tokens of which less than RARE draws are expected with the others."""
-    apart = int((p[:-1] * table.sum() >= RARE).sum())
+    counts, p, _ = draws
+    apart = int((p[:-1] * counts.sum() >= RARE).sum())
     common = np.array([*p[:apart], p[apart:].sum()])
-    return np.array([*table[:apart], table[apart:].sum()]), common / common.sum()
+    return Draws(np.array([*counts[:apart], counts[apart:].sum()]), common / common.sum())
 
 
 def found(freedom: int, tokens: int) -> float:

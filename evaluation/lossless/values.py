@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from evaluation.progress import progress_bar
-from evaluation.served.answer import Answer, TokenKey
+from evaluation.served.answer import Answer
+from evaluation.served.choice import TokenKey
 from evaluation.served.client import Client, Prompt
 from evaluation.served.server import ServerDown, ServerError
 

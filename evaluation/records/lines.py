@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.counts import ids_of, integer
 from evaluation.served.tokens import token_of
-from evaluation.served.trace import ServedStep, served_trace
+from evaluation.served.trace import ServedStep, TwoBest, served_trace
 from mars_core.drafting import DRAFTERS
 from mars_core.types import SERVER, UNKNOWN, RuleConfig, StopReason
 
@@ -51,14 +52,13 @@ def read_line(row: RecordRow) -> Read:
 
 
 def _step(row: RecordRow) -> ServedStep:
-    drafted, emitted, id1, id2 = (
-        ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2")
-    )
-    z1, z2 = ([number(value) for value in row[name]] for name in ("z1", "z2"))
+    drafted, emitted, *ids = (ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2"))
+    z = [[number(value) for value in row[name]] for name in ("z1", "z2")]
     relaxed, kept = [value is True for value in row["relaxed"]], integer(row["kept"])
-    lengths = {len(drafted), len(relaxed), len(z1), len(z2), len(id1), len(id2)}
-    if len(lengths) > 1 or kept > min(len(drafted), len(emitted)):
+    columns: list[list[Any]] = [drafted, relaxed, *z, *ids]
+    if len(set(map(len, columns))) > 1 or kept > min(len(drafted), len(emitted)):
         raise ValueError(
             "drafted, kept, relaxed, z1, z2, id1, id2 and emitted of a step do not belong together"
         )
-    return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, z1, z2, id1, id2)
+    best = [TwoBest(*each) for each in zip(*z, *ids, strict=True)]
+    return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, best)

@@ -17,7 +17,7 @@ from typing import Any
 
 from evaluation.item import Tool
 from evaluation.scoring.answer import after_reasoning
-from evaluation.scoring.extraction import BROKEN, LONGEST, json_of
+from evaluation.scoring.extraction import BROKEN, LONGEST, json_in
 from evaluation.scoring.schema import fits, same
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -46,8 +46,8 @@ def is_expected(text: str, reference: str) -> bool:
         return False
     right = _read(expected if isinstance(expected, list) else [])
     if right is None:
-        actual = json_of(after_reasoning(text[:LONGEST]))
-        return actual is not None and same(json.loads(actual), expected)
+        actual = json_in(after_reasoning(text[:LONGEST]))
+        return actual is not None and same(actual, expected)
     calls = calls_of(text) or []
     return len(calls) == len(right) and all(
         any(all(map(same, call, each)) for each in calls) for call in right
@@ -61,14 +61,12 @@ def calls_of(text: str) -> list[Call] | None:
     if not all(closed for _, closed, _ in blocks):
         return None
     if blocks:
-        read = [json_of(block) for block, _, _ in blocks]
-        return _read([json.loads(each) if each else None for each in read])
+        return _read([json_in(block) for block, _, _ in blocks])
     answer = _MARK.sub("", answer, count=1)
-    value = json_of(answer)
+    value = json_in(answer)
     if value is None:
         return _of_python(answer)
-    calls = json.loads(value)
-    return _read(calls if isinstance(calls, list) else [calls])
+    return _read(value if isinstance(value, list) else [value])
 
 
 def _read(values: Sequence[Any]) -> list[Call] | None:
@@ -84,8 +82,7 @@ def _call(value: Any) -> Call | None:
             "name": str(name),
             "parameters": arguments,
         }:
-            read = json_of(arguments) if isinstance(arguments, str) else json.dumps(arguments)
-            call = json.loads(read) if read else None
+            call = json_in(arguments) if isinstance(arguments, str) else arguments
             return (name, call) if isinstance(call, dict) else None
     return None
 

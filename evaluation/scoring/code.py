@@ -61,9 +61,9 @@ class _Task(NamedTuple):
     """The code in a prompt. ``entry``: name of the function to write; ``examples``: Python with
     assertions, or empty."""
 
-    code: str
-    entry: str
-    examples: str
+    code: str = ""
+    entry: str = ""
+    examples: str = ""
 
 
 def has_tests(item: Item) -> bool:
@@ -118,15 +118,13 @@ def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
 def _task(prompt: str) -> _Task:
     """Return the code at the end of the prompt, as in HumanEval, or in its Markdown block."""
     if "def " not in prompt or len(prompt) > MAX_TEXT:
-        return _Task("", "", "")
+        return _Task()
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
     code = next((body for body in (*blocks, *_ends(prompt)) if _functions(body)), "")
-    functions = _functions(code)[-1:]
-    return (
-        _Task(code, functions[0].name, _examples(ast.get_docstring(functions[0]) or ""))
-        if functions
-        else _Task("", "", "")
-    )
+    if not code:
+        return _Task()
+    function = _functions(code)[-1]
+    return _Task(code, function.name, _examples(ast.get_docstring(function) or ""))
 
 
 def _examples(docstring: str) -> str:
@@ -135,15 +133,13 @@ def _examples(docstring: str) -> str:
         examples = doctest.DocTestParser().get_examples(docstring)
     except ValueError:  # a line that resembles an example
         return ""
-    # The name of an expected exception is without its module.
-    errors = [
-        (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2] for example in examples
-    ]
-    rows = [
-        (example.source, _want(example), error)
-        for example, error in zip(examples, errors, strict=True)
-    ]
+    rows = [(example.source, _want(example), _error(example)) for example in examples]
     return _EXAMPLES.format(examples=rows) if any(want for _, want, _ in rows) else ""
+
+
+def _error(example: doctest.Example) -> str:
+    """Return the name of an expected exception without its module; empty where none is."""
+    return (example.exc_msg or "").partition(":")[0].strip().rpartition(".")[2]
 
 
 def _want(example: doctest.Example) -> str:

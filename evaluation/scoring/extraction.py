@@ -7,7 +7,7 @@ import ast
 import json
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evaluation.scoring.answer import MARK, final_number
 
@@ -34,7 +34,7 @@ def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
     chooses = sum(_CHOICE.match(line) is not None for line in lines) > 1
     counts = MARK in left + right or bool(_AMOUNT.search(prompt)) or any(map(_calculates, lines))
     kinds: list[tuple[str, bool, Callable[[str], object]]] = [
-        ("JSON", True, json_of),
+        ("JSON", True, _json),
         ("code", True, _code),
         ("choice", chooses, _choice),
         ("number", counts, final_number),
@@ -59,16 +59,21 @@ def _choice(text: str) -> str | None:
     return named[-1] if named else first[1] if first else None
 
 
-def json_of(text: str) -> str | None:
-    """Return an object or a list in one form: the full text or its first block."""
+def json_in(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the object or list that is the full text or its first block."""
     for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
         try:
             value = json.loads(part)
         except BROKEN:
             continue
         if isinstance(value, dict | list):
-            return json.dumps(value, sort_keys=True)
+            return value
     return None
+
+
+def _json(text: str) -> str | None:
+    value = json_in(text)
+    return None if value is None else json.dumps(value, sort_keys=True)
 
 
 def _code(text: str) -> str | None:

@@ -6,12 +6,11 @@ An instruction is written ``NAME: VALUE``, several values separated by commas: `
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 
 from evaluation.scoring.answer import contains
-from evaluation.scoring.extraction import json_of
+from evaluation.scoring.extraction import json_in
 
 _NAMED = re.compile(r"([a-z]+): *(\S.*)", re.DOTALL)
 _POINT = re.compile(r"^ *(?:[-*•]|\d+[.)]) +\S", re.MULTILINE)
@@ -40,7 +39,7 @@ def _items(value: str) -> list[str]:
 def _has_keys(text: str, value: str) -> bool:
     """Return whether the text, or the first fenced block in it, is a JSON object with these keys
     only."""
-    written = json.loads(json_of(text) or "null")
+    written = json_in(text)
     return isinstance(written, dict) and sorted(written) == sorted(_items(value))
 
 

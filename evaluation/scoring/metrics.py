@@ -12,7 +12,7 @@ from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import after_reasoning, contains, score
 from evaluation.scoring.calls import calls_fit, calls_of, is_expected
 from evaluation.scoring.code import passes
-from evaluation.scoring.extraction import json_of
+from evaluation.scoring.extraction import json_in
 from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.instructions import follows
 from evaluation.scoring.overlap import Scorer
@@ -66,15 +66,15 @@ def formats(item: Item) -> dict[str, Callable[[str], bool]]:
     if item.schema:
         wanted[names.JSON] = lambda text: _fits(text, item.schema)
     elif re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE):
-        wanted[names.JSON] = lambda text: json_of(text) is not None
+        wanted[names.JSON] = lambda text: json_in(text) is not None
     if item.tools:
         wanted[names.CALLS] = lambda text: calls_fit(text, item.tools)
     return wanted
 
 
 def _fits(text: str, schema: str) -> bool:
-    value = json_of(after_reasoning(text))
-    return value is not None and fits(json.loads(value), json.loads(schema))
+    value = json_in(after_reasoning(text))
+    return value is not None and fits(value, json.loads(schema))
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
@@ -150,7 +150,7 @@ METRICS = {
     names.PASS: Metric(True, None),
     # The answer, or its first fenced block, is a JSON object or list; of every prompt that requests
     # JSON. Of one with a schema, it also fits that.
-    names.JSON: Metric(True, lambda text, _: float(json_of(text) is not None)),
+    names.JSON: Metric(True, lambda text, _: float(json_in(text) is not None)),
     # The answer is or has well-formed tool calls; of every prompt with tools, they also fit these.
     names.CALLS: Metric(True, lambda text, _: float(calls_of(text) is not None)),
     # The calls, or the JSON, are the reference's.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
-from evaluation.served.message import closed, text_of
+from evaluation.served.choice import Position, TokenKey, closed, positions, text_of, token_ids
 
 MAX_BYTES = 16 * 2**20  # of one answer
 MAX_S = 1800.0  # of one answer
-NONE, CERTAIN = -9999.0, -10.0  # log probabilities
-ROUNDING = 1e-3  # that a log probability may be above 0
-_DISPLAYED_ID = re.compile(r"token_id:(\d{1,10})", re.ASCII)
 _KNOWN = frozenset(("id", "object", "created", "model", "choices", "usage"))
 _KNOWN_OF_CHOICE = frozenset(
     (
@@ -35,7 +31,6 @@ _KNOWN_OF_CHOICE = frozenset(
 )
 
 
-TokenKey = int | bytes
 _Item = TypeVar("_Item")
 
 
@@ -52,21 +47,6 @@ class Part(NamedTuple):
     text: str = ""
     positions: tuple[Position, ...] = ()
     at_s: float = 0.0
-
-
-class Position(NamedTuple):
-    """One token of an answer, or one of the most likely ones (``top``, in order of probability,
-    with theirs; empty in these).
-
-    ``token``: as the server displays it. ``key``: what identifies it, its id or else its bytes;
-    None where the server reports neither, because several tokens may share one display.
-    ``logprob``: nats; nan where it is not known.
-    """
-
-    token: str
-    logprob: float
-    top: tuple[Position, ...] = ()
-    key: TokenKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +115,8 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[Part, None,
 def part_of(choice: Mapping[str, Any]) -> Part | None:
     """Return what a choice of an event adds, without its time; None for nothing. Raises as
     ``read_answer``."""
-    positions, new = _positions(choice.get("logprobs")), _token_ids(choice.get("token_ids"))
-    text = text_of(choice)
-    return Part(len(new) or 1, text, tuple(positions)) if new or text else None
+    text, new = text_of(choice), token_ids(choice.get("token_ids"))
+    return Part(len(new) or 1, text, positions(choice.get("logprobs"))) if new or text else None
 
 
 def answer_of(row: Mapping[str, Any]) -> Answer:
@@ -146,14 +125,13 @@ def answer_of(row: Mapping[str, Any]) -> Answer:
     if not choice.get("finish_reason"):
         raise Broken("ended its answer without a finish reason")
     ids, usage = choice["token_ids"], dict(row.get("usage", {}))
-    logprobs = _positions(choice.get("logprobs"))
+    logprobs = positions(choice.get("logprobs"))
     tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
         text=choice["text"],
         finish_reason=str(choice["finish_reason"]),
         token_ids=_as_many(tokens, ids),
-        prompt_ids=_token_ids(choice.get("prompt_token_ids") or row.get("prompt_token_ids"))
-        or None,
+        prompt_ids=token_ids(choice.get("prompt_token_ids") or row.get("prompt_token_ids")) or None,
         logprobs=_as_many(tokens, logprobs),
         usage=usage,
         extra=_without(row, _KNOWN) | _without(choice, _KNOWN_OF_CHOICE),
@@ -165,11 +143,7 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     probabilities of each choice joined, of every other field the last value. Raises as
     ``read_answer``."""
     row: dict[str, Any] = {}
-    choices: dict[int, dict[str, Any]] = {}
-    texts: defaultdict[int, list[str]] = defaultdict(list)
-    ids: defaultdict[int, list[int]] = defaultdict(list)
-    logprobs: defaultdict[int, dict[str, list[Any]]] = defaultdict(dict)
-    calling: set[int] = set()
+    choices: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for event in events:
         if "error" in event and not event.get("choices"):
             error = event["error"]
@@ -177,26 +151,24 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             raise Broken(f"ended its answer with an error: {message}")
         row |= _without(event, ("choices",))
         for choice in event.get("choices") or ():
-            index = choice.get("index", 0)
-            choices.setdefault(index, {}).update(_without(choice, ("delta", "message", "logprobs")))
-            texts[index].append(text_of(choice))
-            if (choice.get("delta") or {}).get("tool_calls"):
-                calling.add(index)
-            ids[index] += _token_ids(choice.get("token_ids"))
-            for name, values in (choice.get("logprobs") or {}).items():
-                if isinstance(values, list):
-                    logprobs[index].setdefault(name, []).extend(values)
-    complete = [
-        choice
-        | {
-            "text": closed(text, choice) if index in calling else text,
-            "token_ids": ids[index],
-            "logprobs": logprobs[index] or None,
-        }
-        for index, choice in choices.items()
-        for text in ["".join(texts[index])]
-    ]
-    return row | ({"choices": complete} if complete else {})
+            choices[choice.get("index", 0)].append(choice)
+    return row | ({"choices": [*map(_joined, choices.values())]} if choices else {})
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one choice from what the events say of it."""
+    whole: dict[str, Any] = {}
+    logprobs: defaultdict[str, list[Any]] = defaultdict(list)
+    for part in parts:
+        whole |= _without(part, ("delta", "message", "logprobs"))
+        for name, values in (part.get("logprobs") or {}).items():
+            if isinstance(values, list):
+                logprobs[name] += values
+    text = "".join(map(text_of, parts))
+    if any((part.get("delta") or {}).get("tool_calls") for part in parts):
+        text = closed(text, whole)
+    ids = [id_ for part in parts for id_ in token_ids(part.get("token_ids"))]
+    return whole | {"text": text, "token_ids": ids, "logprobs": logprobs or None}
 
 
 def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
@@ -227,67 +199,5 @@ def read_event(line: str) -> dict[str, Any] | None:
     return dict(json.loads(content).items())
 
 
-def _as_many(tokens: Any, items: list[_Item]) -> tuple[_Item, ...] | None:
+def _as_many(tokens: Any, items: Sequence[_Item]) -> tuple[_Item, ...] | None:
     return tuple(items) if items and len(items) == tokens else None
-
-
-def _token_ids(values: Any) -> tuple[int, ...]:
-    """Token ids, if any. Raises TypeError or ValueError for anything else."""
-    values = () if values is None else values
-    if any(type(value) is not int or not 0 <= value < 2**31 for value in values):
-        raise ValueError("A token id is not a whole number.")
-    return tuple(values)
-
-
-def _positions(logprobs: Any) -> list[Position]:
-    """Return the tokens of an event, in the form of chats (``content``) or of completions
-    (``tokens``, ``top_logprobs``)."""
-    if not logprobs:
-        return []
-    if "content" in logprobs:
-        return [
-            _position(each, each.get("top_logprobs") or ()) for each in logprobs["content"] or ()
-        ]
-    tops = logprobs.get("top_logprobs") or [None] * len(logprobs["tokens"])
-    rows = zip(logprobs["tokens"], logprobs["token_logprobs"], tops, strict=True)
-    return [
-        _position(_row(*row), [_row(*pair) for pair in (top or {}).items()]) for *row, top in rows
-    ]
-
-
-def _row(token: Any, logprob: Any) -> dict[str, Any]:
-    return {"token": token, "logprob": logprob}
-
-
-def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Position:
-    """Raises LookupError, TypeError or ValueError for values of other types.
-
-    Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0
-    is believed where others are in the list and have next to no probability.
-    """
-    chosen, top = (
-        _read_position(row),
-        sorted(
-            (each for each in map(_read_position, rows) if math.isfinite(each.logprob)),
-            key=lambda each: -each.logprob,
-        ),
-    )
-    certain = bool(top[1:]) and top[1].logprob < CERTAIN
-    missing = chosen.logprob <= NONE or (chosen.logprob == 0 and not certain)
-    return chosen._replace(logprob=math.nan if missing else chosen.logprob, top=tuple(top))
-
-
-def _read_position(row: Mapping[str, Any]) -> Position:
-    """vLLM can display an id instead of a text (return_tokens_as_token_ids)."""
-    token, id_, content = str(row["token"]), row.get("id"), row.get("bytes")
-    if displayed := _DISPLAYED_ID.fullmatch(token):
-        id_ = int(displayed[1])
-    key = (
-        id_
-        if type(id_) is int and 0 <= id_ < 2**31
-        else bytes(content)
-        if content and isinstance(content, list)
-        else None
-    )
-    logprob = math.nan if row["logprob"] is None else float(row["logprob"])
-    return Position(token, logprob if logprob <= ROUNDING else math.nan, key=key)

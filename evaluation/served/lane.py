@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -38,6 +38,7 @@ ALTERNATIVES = 20  # of a token that are asked for: an entropy needs nearly all 
 CONNECT_S = 10.0
 COUNTERS_S = 2.0  # without a byte of /metrics
 LOOK_S = 0.05  # between two looks at whether to stop
+_Item = RunConfig | Part | Trace | Exception  # of a run, as it arrives
 LONGEST = 100  # characters of a token, on average, beyond which a server writes more than was asked
 
 
@@ -91,9 +92,11 @@ def with_servers(
     for number in job.order:
         cancelled = isinstance(event, Ended) and event.status is Status.CANCELLED
         if job.configs[number].served and not cancelled and not stopped():
-            answer = answers.get(number)
-            request = _Request(number, job.configs[number], keys, why, job.interval_s)
-            for event in _read(number, answer) if answer else request.events():
+            if answer := answers.get(number):
+                events = _read(number, answer)
+            else:
+                events = _asked_events(number, job.configs[number], keys, why, job.interval_s)
+            for event in events:
                 yield event
 
 
@@ -102,91 +105,87 @@ def _read(number: int, answer: Trace) -> Iterator[JobEvent]:
     yield Ended(number, answer.status, answer.stop_reason, answer.error, answer)
 
 
-@dataclass(slots=True)
-class _Request:
-    """One run of a server. A thread waits for it, so that it can be ended at any time."""
-
-    number: int
-    config: RunConfig
-    keys: Mapping[str, str] = field(repr=False)
-    why: Why
-    interval_s: float
-    _arrived: SimpleQueue[RunConfig | Part | Trace | Exception] = field(default_factory=SimpleQueue)
-    _steps: int = 0
-    _text: str = ""
-
-    def events(self) -> Generator[JobEvent, None, None]:
-        """Yield Began, Wrote … and Ended; closed, it ends the request."""
-        with Client(server_of(self.config, self.keys), connect_s=CONNECT_S) as client:
-            Thread(target=self._wait, args=(client,), name="server", daemon=True).start()
-            try:
-                yield from self._events()
-            finally:
-                client.abort()
-
-    def _wait(self, client: Client) -> None:
+def _asked_events(
+    number: int, config: RunConfig, keys: Mapping[str, str], why: Why, interval_s: float
+) -> Generator[JobEvent, None, None]:
+    """Yield Began, Wrote … and Ended of one run; closed, it ends the request. A thread waits for
+    the server, so that the run can be ended at any time."""
+    arrived: SimpleQueue[_Item] = SimpleQueue()
+    with Client(server_of(config, keys), connect_s=CONNECT_S) as client:
+        asked = _asked(client, config, keys)
+        Thread(target=_pass_on, args=(asked, arrived), name="server", daemon=True).start()
         try:
-            config = self.config
-            if not config.target.name:
-                config = replace(config, target=ModelRef(client.only_model()))
-            self._arrived.put(config)
-            before = self._counters()
-            parts = client.stream(**request_of(config), logprobs=ALTERNATIVES)
-            try:
-                while True:
-                    self._arrived.put(next(parts))
-            except StopIteration as end:
-                answer = with_no_drafts(end.value) if before else end.value
-                trace = answer_trace(config, answer)
-                if trace.summary.steps == UNKNOWN and before:
-                    trace = _counted(trace, before, self._counters())
-                self._arrived.put(trace)
-        except Exception as error:  # noqa: BLE001  raised or told by the thread that reads them
-            self._arrived.put(error)
+            yield from _followed(number, config, arrived, why, interval_s)
+        finally:
+            client.abort()
 
-    def _counters(self) -> Counters | None:
-        with Client(server_of(self.config, self.keys), timeout_s=COUNTERS_S) as client:
-            return counters_of(client)
 
-    def _events(self) -> Generator[JobEvent, None, None]:
-        began, steps, due = False, list[Step](), 0.0
-        while True:
-            item = None
-            with suppress(Empty):
-                item = self._arrived.get(timeout=LOOK_S)
-            if not began:
-                if item is None and not self.why():
-                    continue
-                if isinstance(item, RunConfig):
-                    self.config = item
-                began = True
-                yield Began(self.number, self.config, (), (), "")
-            if isinstance(item, Part) and (item.text or item.positions):
-                steps.append(part_step(self.config, item, self._steps, len(self._text)))
-                self._steps, self._text = self._steps + 1, self._text + item.text
-            ended = self._ended(item)
-            if ended or (steps and time.monotonic() >= due):
-                last, due = ended is not None, time.monotonic() + self.interval_s
-                yield Wrote(self.number, tuple(steps), self._text, float("nan"), UNKNOWN, last)
-                steps = []
-            if ended:
-                yield ended
-                return
+def _pass_on(items: Iterator[_Item], arrived: SimpleQueue[_Item]) -> None:
+    try:
+        for item in items:
+            arrived.put(item)
+    except Exception as error:  # noqa: BLE001  raised or told by the thread that reads them
+        arrived.put(error)
 
-    def _ended(self, item: RunConfig | Part | Trace | Exception | None) -> Ended | None:
-        """Return how the run ended; None where it goes on."""
-        if isinstance(item, Exception) and not isinstance(item, ServerError | ValueError):
-            raise item
-        if isinstance(item, Trace):
-            return Ended(self.number, item.status, item.stop_reason, item.error, item)
-        if isinstance(item, Exception):
-            trace = None if self._text else failed_trace(self.config, item)
-            return Ended(self.number, Status.FAILED, StopReason.ERROR, str(item), trace)
-        if len(self._text) > LONGEST * self.config.max_new_tokens:
-            why = f"The server wrote more than the {self.config.max_new_tokens:,} tokens of max_new_tokens."
-            return Ended(self.number, Status.FAILED, StopReason.ERROR, why)
-        reason = self.why()
-        return Ended(self.number, Status.CANCELLED, reason, "") if reason else None
+
+def _asked(client: Client, config: RunConfig, keys: Mapping[str, str]) -> Iterator[_Item]:
+    """Yield the run with its model, what the server writes, and the trace."""
+    if not config.target.name:
+        config = replace(config, target=ModelRef(client.only_model()))
+    yield config
+    before = _counters(config, keys)
+    answer = yield from client.stream(**request_of(config), logprobs=ALTERNATIVES)
+    trace = answer_trace(config, with_no_drafts(answer) if before else answer)
+    if trace.summary.steps == UNKNOWN and before:
+        trace = _counted(trace, before, _counters(config, keys))
+    yield trace
+
+
+def _counters(config: RunConfig, keys: Mapping[str, str]) -> Counters | None:
+    with Client(server_of(config, keys), timeout_s=COUNTERS_S) as client:
+        return counters_of(client)
+
+
+def _followed(
+    number: int, config: RunConfig, arrived: SimpleQueue[_Item], why: Why, interval_s: float
+) -> Iterator[JobEvent]:
+    began, written, text, steps, due = False, 0, "", list[Step](), 0.0
+    while True:
+        item: _Item | None = None
+        with suppress(Empty):
+            item = arrived.get(timeout=LOOK_S)
+        if not began:
+            if item is None and not why():
+                continue
+            began, config = True, item if isinstance(item, RunConfig) else config
+            yield Began(number, config, (), (), "")
+        if isinstance(item, Part) and (item.text or item.positions):
+            steps.append(part_step(config, item, written, len(text)))
+            written, text = written + 1, text + item.text
+        ended = _ended(number, config, text, item, why)
+        if ended or (steps and time.monotonic() >= due):
+            due = time.monotonic() + interval_s
+            yield Wrote(number, tuple(steps), text, float("nan"), UNKNOWN, ended is not None)
+            steps = []
+        if ended:
+            yield ended
+            return
+
+
+def _ended(number: int, config: RunConfig, text: str, item: _Item | None, why: Why) -> Ended | None:
+    """Return how the run ended; None where it goes on."""
+    if isinstance(item, Exception) and not isinstance(item, ServerError | ValueError):
+        raise item
+    if isinstance(item, Trace):
+        return Ended(number, item.status, item.stop_reason, item.error, item)
+    if isinstance(item, Exception):
+        trace = None if text else failed_trace(config, item)
+        return Ended(number, Status.FAILED, StopReason.ERROR, str(item), trace)
+    if len(text) > LONGEST * config.max_new_tokens:
+        said = f"The server wrote more than the {config.max_new_tokens:,} tokens of max_new_tokens."
+        return Ended(number, Status.FAILED, StopReason.ERROR, said)
+    reason = why()
+    return Ended(number, Status.CANCELLED, reason, "") if reason else None
 
 
 def _counted(trace: Trace, before: Counters, after: Counters | None) -> Trace:

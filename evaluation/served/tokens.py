@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from evaluation.served.answer import Answer, Part, Position
+from evaluation.served.answer import Answer, Part
+from evaluation.served.choice import Position
 from mars_core.types import (
     TOKEN_FIELDS,
     UNKNOWN,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluation.served.answer import Answer, Part
 from evaluation.served.counts import counts_of, with_counts
@@ -29,6 +29,15 @@ NAN = math.nan
 MAX_DRAFT = 1024  # tokens per step
 
 
+class TwoBest(NamedTuple):
+    """The target's two largest logits at a position, with their ids."""
+
+    z1: float
+    z2: float
+    id1: int
+    id2: int
+
+
 @dataclass(frozen=True, slots=True)
 class ServedStep:
     """One draft and one target pass. ``emitted``: number of tokens that it added to the text, the
@@ -36,7 +45,7 @@ class ServedStep:
 
     ``lead``: tokens before these without a draft, such as the first token of a text, which comes
     from the prefill. The sequences are empty, or have one value per drafted token: its id, whether
-    the rule relaxed there, and the target's two largest logits with their ids.
+    the rule relaxed there, and what the target had there.
     """
 
     drafted: int
@@ -45,10 +54,7 @@ class ServedStep:
     lead: int = 0
     ids: Sequence[int] = ()
     relaxed: Sequence[bool] = ()
-    z1: Sequence[float] = ()
-    z2: Sequence[float] = ()
-    id1: Sequence[int] = ()
-    id2: Sequence[int] = ()
+    best: Sequence[TwoBest] = ()
 
 
 _UNKNOWN_STEP = ServedStep(UNKNOWN, UNKNOWN, 1)
@@ -193,8 +199,8 @@ def _steps(
             row = _placed(step, offset, token, _outcome(step, offset), greedy=greedy)
             rows.append(replace(row, position=position, step=index, start=start, end=end))
             position += 1
-        accepted = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
-        nodes = tuple(_nodes(step, accepted))
+        kept = emitted[step.lead :][: max(step.kept, 0)]
+        nodes = tuple(_nodes(step, kept))
         yield Step(index, step.drafted, step.kept, NAN, NAN, NAN, nodes, tuple(rows))
 
 
@@ -205,12 +211,11 @@ def _outcome(step: ServedStep, offset: int) -> Outcome:
     return Outcome.RECOVERED if 0 <= offset < step.drafted else Outcome.BONUS
 
 
-def _nodes(step: ServedStep, accepted: Sequence[Token]) -> Iterator[DraftNode]:
-    for offset in range(step.drafted):
-        known = accepted[offset] if offset < len(accepted) else None
-        id_ = known.id if known else step.ids[offset] if step.ids else UNKNOWN
-        outcome = known.outcome if known else Outcome.REJECTED
-        yield DraftNode(id_, known.piece if known else "", offset, offset + 1, NAN, NAN, outcome)
+def _nodes(step: ServedStep, kept: Sequence[Token]) -> Iterator[DraftNode]:
+    ids = step.ids or [UNKNOWN] * step.drafted
+    for offset, token in enumerate((*kept, *map(token_of, ids[len(kept) :]))):
+        outcome = _outcome(step, offset) if offset < len(kept) else Outcome.REJECTED
+        yield DraftNode(token.id, token.piece, offset, offset + 1, NAN, NAN, outcome)
 
 
 def _placed(
@@ -226,18 +231,16 @@ def _placed(
         parent=max(offset, 0),
         outcome=outcome,
     )
-    if not 0 <= offset < len(step.z1):
+    if not 0 <= offset < len(step.best):
         return placed
-    z1, z2, id1, id2 = step.z1[offset], step.z2[offset], step.id1[offset], step.id2[offset]
+    best = step.best[offset]
+    gap = best.z1 - best.z2
     return replace(
         placed,
-        z1=z1,
-        z2=z2,
-        id1=id1,
-        id2=id2,
-        r=z2 / z1 if z1 > 0 else NAN,
-        gap=z1 - z2,
-        own=id1 if greedy else UNKNOWN,
-        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN),
-        edge=z1 - z2 if greedy else NAN,
+        **best._asdict(),
+        r=best.z2 / best.z1 if best.z1 > 0 else NAN,
+        gap=gap,
+        own=best.id1 if greedy else UNKNOWN,
+        rank={best.id1: 1, best.id2: 2}.get(token.id, UNKNOWN),
+        edge=gap if greedy else NAN,
     )

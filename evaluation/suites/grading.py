@@ -13,7 +13,7 @@ from dataclasses import replace
 from evaluation.item import Item, Suite
 from evaluation.scoring.answer import MARK, reference_number
 from evaluation.scoring.code import has_tests
-from evaluation.scoring.extraction import json_of
+from evaluation.scoring.extraction import json_in
 from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.names import (
     BLEU,
@@ -169,7 +169,9 @@ def _by_name(group: _Group) -> Metrics | None:
 
 def _by_references(group: _Group) -> Metrics:
     references, prompts = group.references, group.prompts
-    if any(item.structure for item in group.items) and _mostly(json_of, references, 1.0):
+    if any(item.structure for item in group.items) and _mostly(
+        lambda text: json_in(text) is not None, references, 1.0
+    ):
         return (EXPECTED,)
     if _mostly(is_instruction, references, 1.0):
         return (FOLLOWS,)

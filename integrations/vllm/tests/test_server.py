@@ -57,20 +57,12 @@ def test_every_request_has_a_separate_rule(server: VllmServer, prompts: Any) -> 
         )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"mars_theta": 2}, "theta is 2; rule mars takes 0 to 1."),
-        ({"mars_theta": "0.9"}, "mars_theta must be a number, not '0.9'."),
-        ({"mars_rule": "block"}, "mars_rule must be one of strict, mars"),
-        ({"mars_theta": 0.9, "mars_gap": 1}, "Rule mars has no parameter gap"),
-    ],
-)
-def test_bad_values_are_answered_with_400_and_one_sentence(
-    server: VllmServer, prompts: Any, arguments: dict[str, Any], message: str
+def test_a_bad_value_is_answered_with_400_and_one_sentence(
+    server: VllmServer, prompts: Any
 ) -> None:
-    answer = server.complete(prompts[0], vllm_xargs=arguments)
-    assert answer.status_code == 400 and message in answer.json()["error"]["message"]
+    answer = server.complete(prompts[0], vllm_xargs={"mars_theta": 2})
+    message = answer.json()["error"]["message"]
+    assert answer.status_code == 400 and "theta is 2; rule mars takes 0 to 1." in message
 
 
 def test_a_grammar_is_followed_strictly_and_a_thinking_budget_wins(

@@ -22,87 +22,58 @@ def config(
     processors: Any = None,
     device: str = "cuda",
     sharded: bool = False,
-    **drafts: Any,
+    **changed: Any,
 ) -> SimpleNamespace:
-    usual = dict(
-        rejection_sample_method="standard",
-        draft_sample_method="greedy",
-        enable_adaptive_verification=False,
-    )
-    return SimpleNamespace(
-        speculative_config=SimpleNamespace(**usual | drafts),
-        use_v2_model_runner=v2,
-        device_config=SimpleNamespace(device_type=device),
-        model_config=SimpleNamespace(logits_processors=processors),
-        parallel_config=SimpleNamespace(enable_batch_sharded_sampling=sharded),
-    )
+    """Return vLLM's configuration; ``changed``: fields of it, or of its drafts."""
+    drafts = {
+        "rejection_sample_method": "standard",
+        "draft_sample_method": "greedy",
+        "enable_adaptive_verification": False,
+    }
+    other = {name: changed.pop(name) for name in [*changed] if name not in drafts}
+    usual = {
+        "speculative_config": SimpleNamespace(**drafts | changed),
+        "use_v2_model_runner": v2,
+        "device_config": SimpleNamespace(device_type=device),
+        "model_config": SimpleNamespace(logits_processors=processors),
+        "parallel_config": SimpleNamespace(enable_batch_sharded_sampling=sharded),
+    }
+    return SimpleNamespace(**usual | other)
 
 
-CPU, V2 = config(device="cpu"), config(v2=True, processors=[PROCESSOR])
+DRAFTS = "of --speculative-config must be"
+REFUSED = {  # at temperature 0
+    f"rejection_sample_method {DRAFTS} standard ": config(rejection_sample_method="block"),
+    f"enable_adaptive_verification {DRAFTS} False with mars_rule mars, ": config(
+        enable_adaptive_verification=True
+    ),
+    "watermark_config of vLLM must be unset with mars_rule.": config(watermark_config=object()),
+    f"mars_rule needs --logits-processors {PROCESSOR} with runner V2.": config(v2=True),
+    "enable_batch_sharded_sampling of vLLM must be off with mars_rule.": config(
+        v2=True, processors=[PROCESSOR], sharded=True
+    ),
+    "mars_rule needs speculative decoding; ": config(speculative_config=None),
+}
 
 
-@pytest.mark.parametrize(
-    ("settings", "temperature", "rule", "message"),
-    [
-        (
-            config(rejection_sample_method="block"),
-            0.0,
-            "mars",
-            "rejection_sample_method of --speculative-config must be standard ",
-        ),
-        (
-            config(enable_adaptive_verification=True),
-            0.0,
-            "mars",
-            "enable_adaptive_verification of --speculative-config must be False with mars_rule mars, ",
-        ),
-        (
-            SimpleNamespace(**vars(config()) | {"watermark_config": object()}),
-            0.0,
-            "mars",
-            "watermark_config of vLLM must be unset with mars_rule.",
-        ),
-        (
-            config(v2=True),
-            0.0,
-            "mars",
-            f"mars_rule needs --logits-processors {PROCESSOR} with runner V2.",
-        ),
-        (
-            config(v2=True, processors=[PROCESSOR], sharded=True),
-            0.0,
-            "mars",
-            "enable_batch_sharded_sampling of vLLM must be off with mars_rule.",
-        ),
-        (
-            SimpleNamespace(**vars(config()) | {"speculative_config": None}),
-            0.0,
-            "mars",
-            "mars_rule needs speculative decoding; ",
-        ),
-        (CPU, 0.7, "mars", "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"),
-        (CPU, 0.7, "strict", None),  # vLLM's sampling
-        (CPU, 0.0, "mars", None),
-        (config(), 0.7, "mars", None),
-        (V2, 0.0, "mars", None),
-    ],
-)
-def test_what_would_not_be_the_rule_is_refused(
-    settings: SimpleNamespace,
-    temperature: float,
-    rule: str,
-    message: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("MARS_MEND_CPU", raising=False)
+def problem(settings: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str:
     params = SimpleNamespace(temperature=temperature, extra_args={"mars_rule": rule})
-    request = resolve(params, Served())
-    problem = refusal(settings, request, params)
-    assert problem is None if message is None else str(problem).startswith(message)
-    assert refusal(settings, None, None) is None, "a request that asks for nothing"
-    if settings is CPU:
-        monkeypatch.setenv("MARS_MEND_CPU", "1")
-        assert refusal(settings, request, params) is None
+    return refusal(settings, resolve(params, Served()), params) or ""
+
+
+def test_what_would_not_be_the_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MARS_MEND_CPU", raising=False)
+    for message, settings in REFUSED.items():
+        assert problem(settings).startswith(message)
+        assert refusal(settings, None, None) is None, "a request that asks for nothing"
+    assert not problem(config(v2=True, processors=[PROCESSOR]))
+    assert not problem(config(), 0.7)
+    cpu = config(device="cpu")
+    assert not problem(cpu) and not problem(cpu, 0.7, "strict")  # vLLM's sampling
+    why = "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"
+    assert problem(cpu, 0.7).startswith(why)
+    monkeypatch.setenv("MARS_MEND_CPU", "1")
+    assert not problem(cpu, 0.7)
 
 
 def test_the_repair_expands_values_of_any_type() -> None:

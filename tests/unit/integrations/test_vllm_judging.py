@@ -136,6 +136,7 @@ def test_no_rule_relaxes_a_protected_token_and_others_are_decided_as_before(
 
 
 TIE = [10.0, 9.5, 1.0]
+ONE_FORCED = torch.tensor([1]), torch.tensor([True])  # a drafted token, and whether it is forced
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])
@@ -195,13 +196,11 @@ def test_under_a_grammar_only_thinking_without_a_mask_is_relaxed() -> None:
     assert decide([free] * 4, logits, drafted, ones).all()
 
 
-def test_the_end_of_a_thinking_budget_wins_over_a_rule() -> None:
-    """vLLM sets the logit of its end to 1e9, in runner V2 after the rule has forced a row."""
-    logits = torch.tensor([TIE])
-    forced = force(logits.clone(), torch.tensor([1]), torch.tensor([True]))
-    forced[0, 2] = 1e9
-    for temperature in (0.01, 1.0, 5.0):
-        assert (forced / temperature).softmax(-1)[0].tolist() == [0.0, 0.0, 1.0]
-        ended = torch.tensor([[10.0, 9.5, 1e9]]) / temperature  # runner V1 forces what is divided
-        after_rule = force(ended, torch.tensor([1]), torch.tensor([True]))
-        assert after_rule.softmax(-1)[0].tolist() == [0.0, 0.0, 1.0]
+@pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])
+def test_the_end_of_a_thinking_budget_wins_over_a_rule(temperature: float) -> None:
+    """vLLM sets the logit of its end to 1e9, in runner V2 after the rule has forced a row, in V1
+    before that, where logits are divided already."""
+    ended = torch.tensor([[10.0, 9.5, 1e9]])
+    later = torch.where(ended < 1e9, force(torch.tensor([TIE]), *ONE_FORCED), ended) / temperature
+    for logits in (later, force(ended / temperature, *ONE_FORCED)):
+        assert logits.softmax(-1)[0].tolist() == [0.0, 0.0, 1.0]

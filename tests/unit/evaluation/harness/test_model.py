@@ -28,31 +28,22 @@ def test_every_argument_is_in_the_documentation() -> None:
 
 
 def test_drafters_are_named_as_on_the_command_line() -> None:
-    options: dict[str, dict[str, Any]] = {
-        "pair's own": {},
-        "ngram": {"drafter": "ngram", "k": 3},
-        "tree": {"drafter": "eagle3"},
-        "chain": {"drafter": "eagle3:some/folder", "tree": "chain", "k": 4},
-    }
-    drafters = {
-        name: read_options(arguments).settings.config(BUNDLED_PAIR)
-        for name, arguments in options.items()
-    }
-    assert drafters == {
-        "pair's own": DrafterConfig("model"),
-        "ngram": DrafterConfig("ngram", k=3),
-        "tree": DrafterConfig("eagle3", tree=BUNDLED_PAIR.tree),
-        "chain": DrafterConfig("eagle3", k=4),
-    }
-    sampled = read_options({"draft_mode": "sampled"}).settings.config(BUNDLED_PAIR)
-    assert sampled.mode is DraftMode.SAMPLED
     chains = replace(BUNDLED_PAIR, drafter="eagle3", k=3, tree=None)
-    for arguments, expected in (
-        ({}, DrafterConfig("eagle3", k=3)),
-        ({"k": 4}, DrafterConfig("eagle3", k=4)),
-        ({"tree": "8/6/2"}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
+    sampled = DrafterConfig("model", mode=DraftMode.SAMPLED)
+    for pair, arguments, expected in (
+        (BUNDLED_PAIR, {}, DrafterConfig("model")),
+        (BUNDLED_PAIR, {"draft_mode": "sampled"}, sampled),
+        (BUNDLED_PAIR, {"drafter": "ngram", "k": 3}, DrafterConfig("ngram", k=3)),
+        (BUNDLED_PAIR, {"drafter": "eagle3"}, DrafterConfig("eagle3", tree=BUNDLED_PAIR.tree)),
+        (
+            BUNDLED_PAIR,
+            {"drafter": "eagle3:some/folder", "tree": "chain", "k": 4},
+            DrafterConfig("eagle3", k=4),
+        ),
+        (chains, {"k": 4}, DrafterConfig("eagle3", k=4)),
+        (chains, {"tree": "8/6/2"}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
     ):
-        assert read_options(arguments).settings.config(chains) == expected
+        assert read_options(arguments).settings.config(pair) == expected
 
 
 def another(by_kind: dict[str, Any], **arguments: Any) -> Any:
@@ -74,6 +65,8 @@ BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
         ({"temperature": 0.7, "top_p": 0.9, "top_k": 20}, Sampling(0.7, 20, 0.9), 99),
         ({"do_sample": True}, Sampling(1.0), 99),
         ({"temperature": None, "max_gen_toks": "7"}, Sampling(), 7),
+        ({"max_gen_toks": None, "max_new_tokens": 5}, Sampling(), 5),
+        ({"max_tokens": 5}, Sampling(), 5),
         (
             {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "min_p": None},
             Sampling(processors=PENALISED),
@@ -242,11 +235,6 @@ def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[s
         with_bos["strict"].telemetry[-1]["cut_tokens"]
         == len(long) + 1 + 8 - with_bos["hf"].max_length
     )
-
-
-def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None:
-    for name in ("max_new_tokens", "max_tokens"):
-        assert_alike(tiny, PROMPTS[0], **{"max_gen_toks": None, name: 5})
 
 
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:

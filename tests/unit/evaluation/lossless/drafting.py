@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from evaluation.served import client
-from evaluation.served.answer import Answer, Position
+from evaluation.served.answer import Answer
+from evaluation.served.choice import Position
 from evaluation.statistics import Array
 
 WORDS = 12

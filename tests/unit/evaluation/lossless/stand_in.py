@@ -14,7 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from evaluation.lossless.reference import of_mars
 from evaluation.served import client
-from evaluation.served.answer import Answer, Position
+from evaluation.served.answer import Answer
+from evaluation.served.choice import Position
 from mars_core.models import Pair
 from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig

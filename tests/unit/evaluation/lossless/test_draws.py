@@ -14,7 +14,8 @@ import pytest
 from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.values import Finding, LosslessVerdict
 from evaluation.served import client
-from evaluation.served.answer import Answer, Position, TokenKey
+from evaluation.served.answer import Answer
+from evaluation.served.choice import Position, TokenKey
 
 WORDS = ("a", "b", "c", "d", "e", "f")
 PROMPTS = ("one", "two", "three", "four")

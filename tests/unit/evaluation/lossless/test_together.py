@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.lossless.draws import fit_p
+from evaluation.lossless.draws import Draws, fit_p
 from evaluation.lossless.law import FOUND
 from evaluation.lossless.sampled import LEVEL
 from evaluation.lossless.together import BEGINNINGS, beginnings, found, together
@@ -56,11 +56,11 @@ def test_a_wrong_residual_and_a_wrong_block_rule_are_found(verify: Verify) -> No
 def test_the_stated_deviation_is_found_as_often_as_stated() -> None:
     """A share of the probability of every token goes from one half of the tokens to the other."""
     source = np.random.default_rng(1)
-    tables = [np.array([0.2, 0.3, 0.25, 0.15, 0.1])] * 12
-    share = found(sum(len(each) - 1 for each in tables), 12 * 200)
-    moved = np.array([1, 1, -1, -1, -1]) * 2 * share
+    p = np.array([0.2, 0.3, 0.25, 0.15, 0.1])
+    share = found(12 * (len(p) - 1), 12 * 200)
+    moved = p * (1 + np.array([1, 1, -1, -1, -1]) * 2 * share)
     wrong = [
-        fit_p([source.multinomial(200, each * (1 + moved)) for each in tables], tables, seed, LEVEL)
+        fit_p([Draws(source.multinomial(200, moved), p) for _ in range(12)], seed, LEVEL)
         for seed in range(20)
     ]
     assert 0.04 < share < 0.1

@@ -15,6 +15,8 @@ from mars_core.telemetry import first_divergence
 from mars_core.types import UNKNOWN
 from mars_playground.__main__ import main
 from storage import RunStore
+from tests.streaming_server import chunk, position
+from tests.unit.evaluation.records.examples import stream
 
 PROMPT = "Tell me a story about Mia and a lantern."
 FEW = {"pair": "bundled", "rules": ["none"], "max_new_tokens": 12}
@@ -22,27 +24,15 @@ FEW = {"pair": "bundled", "rules": ["none"], "max_new_tokens": 12}
 
 def answer(pieces: tuple[str, ...], *, as_stream: bool) -> str:
     """An answer of a chat with log probabilities, in one piece or as a captured stream."""
-    content = [
-        {"token": piece, "logprob": -0.5, "top_logprobs": [{"token": piece, "logprob": -0.5}]}
-        | {"top_logprobs": [row(piece, -0.5), row("other", -2.25)]}
-        for piece in pieces
-    ]
+    content = [position(piece, -0.5, other=-2.25) for piece in pieces]
     usage = {"completion_tokens": len(pieces), "prompt_tokens": 9}
     head: dict[str, Any] = {"id": "chatcmpl-7", "model": "served"}
     if not as_stream:
         choice = {"message": {"content": "".join(pieces)}, "logprobs": {"content": content}}
         choices = [choice | {"finish_reason": "length"}]
         return json.dumps(head | {"choices": choices, "usage": usage})
-    events = [
-        head | {"choices": [{"delta": {"content": piece}, "logprobs": {"content": [each]}}]}
-        for piece, each in zip(pieces, content, strict=True)
-    ]
-    end = head | {"choices": [{"delta": {}, "finish_reason": "length"}], "usage": usage}
-    return "".join(f"data: {json.dumps(event)}\n\n" for event in (*events, end)) + "data: [DONE]\n"
-
-
-def row(token: str, logprob: float) -> dict[str, Any]:
-    return {"token": token, "logprob": logprob}
+    events = [head | chunk(*each) for each in zip(pieces, content, strict=True)]
+    return stream(*events, head | chunk("", finish="length") | {"usage": usage})
 
 
 @pytest.mark.parametrize("as_stream", [False, True])

@@ -213,22 +213,12 @@ def test_a_text_that_ends_within_an_accepted_draft_took_one_pass(
         ),
         (
             {
+                "timings": {},
                 "choices": [
-                    {
-                        "message": {"reasoning_content": "so ", "content": "b"},
-                        "finish_reason": "stop",
-                    }
-                ]
+                    {"message": {"reasoning": "so ", "content": "b"}, "finish_reason": "stop"}
+                ],
             },
             "so b",
-            UNKNOWN,
-        ),
-        (
-            {
-                "timings": {},
-                "choices": [{"message": {"reasoning": "so "}, "finish_reason": "stop"}],
-            },
-            "so ",
             UNKNOWN,
         ),
     ],

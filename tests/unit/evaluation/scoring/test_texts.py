@@ -13,46 +13,39 @@ from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.instructions import INSTRUCTIONS, follows, is_instruction
 from evaluation.scoring.overlap import bleu, chrf, rouge_l, words
 
+RIGHT = [
+    ("Start with 26. 26 + 8 = 34.\n#### 34", "34"),
+    ("So the answer is 34.", "34"),
+    ("34", "Adding 8 we get 34.\n#### 34"),
+    ("She has $1,234.50 left.", "1234.5"),
+    ("#### 1234", "$1,234"),
+    ("It is −3.", "-3"),
+    ("\uff11\uff12 apples", "12"),
+    ("About 90%", "90 %"),
+    ("the answer is 12.0", "12"),
+    ("It is Paris, of course.", "paris"),
+    ("The  New-York Times", "new york"),
+    ("首都は東京です", "東京"),
+    ("1, 2, 3", "3"),
+    ("#### -7\n", "-7"),
+]
+WRONG = [
+    ("34 and then 35", "34"),  # only the last number counts
+    ("#### 35\n#### 36 is 34 + 2", "36"),  # what follows the last mark ends in another number
+    ("34 ####", "34"),  # cut off before the answer
+    ("no number", "3"),
+    ("", "3"),
+    ("134", "34"),
+    ("3.4", "34"),
+    ("Parisian", "paris"),
+    ("", "paris"),
+]
 
-@pytest.mark.parametrize(
-    ("text", "reference"),
-    [
-        ("Start with 26. 26 + 8 = 34.\n#### 34", "34"),
-        ("So the answer is 34.", "34"),
-        ("34", "Adding 8 we get 34.\n#### 34"),
-        ("She has $1,234.50 left.", "1234.5"),
-        ("#### 1234", "$1,234"),
-        ("It is −3.", "-3"),
-        ("\uff11\uff12 apples", "12"),
-        ("About 90%", "90 %"),
-        ("the answer is 12.0", "12"),
-        ("It is Paris, of course.", "paris"),
-        ("The  New-York Times", "new york"),
-        ("首都は東京です", "東京"),
-        ("1, 2, 3", "3"),
-        ("#### -7\n", "-7"),
-    ],
-)
-def test_right_answers(text: str, reference: str) -> None:
-    assert score(text, reference)
 
-
-@pytest.mark.parametrize(
-    ("text", "reference"),
-    [
-        ("34 and then 35", "34"),  # only the last number counts
-        ("#### 35\n#### 36 is 34 + 2", "36"),  # what follows the last mark ends in another number
-        ("34 ####", "34"),  # cut off before the answer
-        ("no number", "3"),
-        ("", "3"),
-        ("134", "34"),
-        ("3.4", "34"),
-        ("Parisian", "paris"),
-        ("", "paris"),
-    ],
-)
-def test_wrong_answers(text: str, reference: str) -> None:
-    assert not score(text, reference)
+def test_right_answers_and_no_others_are_right() -> None:
+    for right, pairs in ((True, RIGHT), (False, WRONG)):
+        for text, reference in pairs:
+            assert score(text, reference) is right, (text, reference)
 
 
 STRICT, FLEXIBLE = "strict-match", "flexible-extract"
@@ -95,41 +88,35 @@ def test_letters_are_right_where_mmlu_pro_says_so(text: str, right: bool) -> Non
     assert exact_match(text, "B", "custom-extract") is right
 
 
-@pytest.mark.parametrize(
-    ("text", "reference"),
-    [
-        ("So \\boxed{\\dfrac{3}{5}}.", "\\frac35"),
-        ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"),
-        ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."),
-        ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
-        ("\\boxed{3}, no, \\boxed{5}", "5"),
-        (
-            "The answer is $\\sqrt3$.",
-            "\\sqrt{3}",
-        ),  # no box: what stands between dollars, as lm-eval's task takes it
-        ("\\sqrt3", "\\sqrt{3}"),
-    ],
-)
-def test_boxed_answers_are_compared_as_latex(text: str, reference: str) -> None:
-    assert boxed(text, reference)
+BOXED = [
+    ("So \\boxed{\\dfrac{3}{5}}.", "\\frac35"),
+    ("\\[\\boxed{0.5}\\]", "$\\frac{1}{2}$"),
+    ("\\boxed{2\\text{ cm}}", "First $\\boxed{3}$, then $\\boxed{2}$."),
+    ("\\boxed{x=5}", "\\fbox{x}\\boxed{5}"),
+    ("\\boxed{3}, no, \\boxed{5}", "5"),
+    (
+        "The answer is $\\sqrt3$.",
+        "\\sqrt{3}",
+    ),  # no box: what stands between dollars, as lm-eval's task takes it
+    ("\\sqrt3", "\\sqrt{3}"),
+]
+NOT_BOXED = [
+    ("\\boxed{3}", "5"),
+    ("\\boxed{5} or \\boxed{3}", "5"),
+    ("\\boxed{5", "5"),  # cut off
+    ("5 \\boxed{}", "5"),
+    ("", "5"),
+    ("\\fbox{5}", "6"),
+    ("}}}{{{", "\\boxed{5}"),
+    ("5", "{5"),  # a reference that closes nothing
+    ("\\boxed{" * 3000, "5"),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "reference"),
-    [
-        ("\\boxed{3}", "5"),
-        ("\\boxed{5} or \\boxed{3}", "5"),
-        ("\\boxed{5", "5"),  # cut off
-        ("5 \\boxed{}", "5"),
-        ("", "5"),
-        ("\\fbox{5}", "6"),
-        ("}}}{{{", "\\boxed{5}"),
-        ("5", "{5"),  # a reference that closes nothing
-        ("\\boxed{" * 3000, "5"),
-    ],
-)
-def test_wrong_and_broken_answers_are_wrong(text: str, reference: str) -> None:
-    assert not boxed(text, reference)
+def test_boxed_answers_are_compared_as_latex_and_broken_ones_are_wrong() -> None:
+    for right, pairs in ((True, BOXED), (False, NOT_BOXED)):
+        for text, reference in pairs:
+            assert boxed(text, reference) is right, (text, reference)
 
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, doesn't it?"

@@ -166,23 +166,11 @@ def test_a_log_probability_that_is_none_is_missing_and_not_summed(
 )
 def test_reasoning_is_text(names: tuple[str, ...]) -> None:
     reasoning = {"choices": [{"delta": dict.fromkeys(names, "so ")}]}
-    response = httpx.Response(
-        200,
-        headers={"content-type": "text/event-stream"},
-        text=f'data: {json.dumps(reasoning)}\n\ndata: {{"choices": [{{"delta": {{"content": "a"}}, "finish_reason": "stop"}}]}}\n\n',
-    )
-    steps = read_answer(response, time.perf_counter())
-    assert next(steps).tokens == 1  # the time to the first token is that of the reasoning
-    assert result_of(steps).text == "so a"
-    summary = run(
-        events(
-            reasoning,
-            {
-                "choices": [{"delta": {}, "finish_reason": "length"}],
-                "usage": {"completion_tokens": 5},
-            },
-        )
-    ).summary
+    end = {"delta": {"content": "a"}, "finish_reason": "length"}
+    answer = events(reasoning, {"choices": [end], "usage": {"completion_tokens": 5}})
+    assert answer.text == "so a"
+    assert answer.ttft_s == answer.parts[0].at_s  # of the reasoning
+    summary = run(answer).summary
     assert summary.new_tokens == 5 and math.isnan(summary.log_likelihood)
 
 

@@ -130,18 +130,11 @@ def test_what_a_stream_tells_is_shown_as_it_comes_and_what_it_does_not_is_missin
     with stream_events(*ANSWER) as server:
         began, *events = asked(server.url)
     assert isinstance(began, Began) and began.config.target.name == "only"
-    live = [
-        token
-        for event in events
-        if isinstance(event, Wrote)
-        for s in event.steps
-        for token in s.tokens
-    ]
+    written = [step for event in events if isinstance(event, Wrote) for step in event.steps]
+    live = [token for step in written for token in step.tokens]
     assert [(each.piece, each.start, each.end) for each in live] == [("Mia", 0, 3), (" sat", 3, 7)]
     trace = run_of(iter([began, *events]))
-    first, second, end = (
-        trace.tokens
-    )  # llama.cpp counts the end of the turn and sends nothing of it
+    first, second, end = trace.tokens  # llama.cpp counts the end and sends nothing of it
     assert trace.text == "Mia sat" and (end.piece, end.logprob == end.logprob) == ("", False)
     assert first.gap == pytest.approx(1.75) and first.rank == 1
     assert [each.piece for each in first.top] == ["Mia", "The"]
@@ -235,18 +228,19 @@ def test_no_server_sends_its_clients_elsewhere() -> None:
     assert trace.status is Status.FAILED and "answered 307" in trace.error and not other.requests
 
 
-def _hostile() -> Iterator[tuple[str, list[dict[str, object]]]]:
-    yield "values that are none", [chunk("a", position("a", 1e300, b=-1e300, c=5.0))]
-    yield "a lone surrogate and a NUL", [chunk("\ud800\x00", position("\ud800\x00", -1.0))]
-    yield "a display that is not the text", [chunk("a", position("b" * 10_000, -1.0))]
-    yield "infinite", [chunk("a", position("a", -math.inf, b=math.inf, c=math.nan))]
+HOSTILE = {
+    "values that are none": chunk("a", position("a", 1e300, b=-1e300, c=5.0)),
+    "a lone surrogate and a NUL": chunk("\ud800\x00", position("\ud800\x00", -1.0)),
+    "a display that is not the text": chunk("a", position("b" * 10_000, -1.0)),
+    "infinite": chunk("a", position("a", -math.inf, b=math.inf, c=math.nan)),
+}
 
 
-@pytest.mark.parametrize(("_name", "events"), list(_hostile()))
+@pytest.mark.parametrize("event", HOSTILE.values(), ids=HOSTILE)
 def test_what_a_hostile_server_says_can_be_saved_and_shown(
-    _name: str, events: list[dict[str, object]], tmp_path: object
+    event: dict[str, object], tmp_path: object
 ) -> None:
-    with stream_events(*events, chunk("", finish="stop")) as server:
+    with stream_events(event, chunk("", finish="stop")) as server:
         trace = run_of(asked(server.url, server_model="m"))
     assert trace.status is Status.COMPLETED
     compared = mars.Comparison((trace,), (0,), Settings())
@@ -284,22 +278,12 @@ def test_what_no_server_can_be_asked_is_refused_before_anything_runs(
 
 
 def test_a_request_has_the_settings_of_the_run() -> None:
-    asked_for = {"temperature": 0.5, "top_p": 0.9, "min_p": 0.1, "seed": 3, "stop": ["x"]}
+    same = {"temperature": 0.5, "top_p": 0.9, "min_p": 0.1, "seed": 3, "stop": ["x"]}
+    same["presence_penalty"] = 0.2
+    other = {"server_model": "m", "system": "Be brief.", "max_new_tokens": 7}
     with stream_events(*ANSWER) as server:
-        run_of(
-            asked(
-                server.url,
-                server_model="m",
-                system="Be brief.",
-                max_new_tokens=7,
-                presence_penalty=0.2,
-                **asked_for,
-            )
-        )
+        run_of(asked(server.url, **same, **other))
     *_, (_, _, body) = server.requests
-    assert body["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": PROMPT},
-    ]
-    more = {"model": "m", "max_tokens": 7, "presence_penalty": 0.2, "top_logprobs": 20}
-    assert (asked_for | more).items() <= body.items()
+    said = [(each["role"], each["content"]) for each in body["messages"]]
+    assert said == [("system", "Be brief."), ("user", PROMPT)]
+    assert (same | {"model": "m", "max_tokens": 7, "top_logprobs": 20}).items() <= body.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -54,11 +55,8 @@ def drawn(
     """
 
     def uniforms(share: float) -> Array:
-        common, individual = (
-            generator.standard_normal((prompts, 1)),
-            generator.standard_normal((prompts, seeds)),
-        )
-        uniform: Array = ndtr(np.sqrt(share) * common + np.sqrt(1 - share) * individual).ravel()
+        common, own = (generator.standard_normal((prompts, each)) for each in (1, seeds))
+        uniform: Array = ndtr(np.sqrt(share) * common + np.sqrt(1 - share) * own).ravel()
         return uniform
 
     loses, gains = (differ + (1 - recovery) * right) / 2, (differ - (1 - recovery) * right) / 2
@@ -167,15 +165,12 @@ def test_harm_is_caught_and_no_harm_not_accused(
 @pytest.mark.parametrize(
     ("pairs", "margin", "outcome"),
     [
-        (table(5, 0, 0), 0.98, RecoveryOutcome.TOO_FEW),
         (table(5, 0, 0, seeds=20), 0.98, RecoveryOutcome.TOO_FEW),
         (table(400, 0, 0), 0.98, RecoveryOutcome.SUPPORTED),
         (table(100, 0, 60), 0.955, RecoveryOutcome.NOT_SUPPORTED),
         (table(29, 0, 0), 0.5, RecoveryOutcome.TOO_FEW),
         (table(30, 0, 0), 0.5, RecoveryOutcome.SUPPORTED),
-        (table(0, 0, 29), 0.98, RecoveryOutcome.TOO_FEW),
         (table(0, 0, 30), 0.98, RecoveryOutcome.NOT_SUPPORTED),
-        (table(0, 3, 0, 9), 0.98, RecoveryOutcome.TOO_FEW),
     ],
 )
 def test_a_verdict_is_of_the_interval_and_of_thirty_prompts_at_least(
@@ -192,51 +187,12 @@ def test_an_end_is_not_above_what_is_possible() -> None:
     assert ratio_interval(table(60, 0, 0)).high > 1
 
 
-def random_study(
-    generator: np.random.Generator, prompts: int, ratio: float, draws: int = 8
-) -> Paired:
-    """Scores of random relaxation, the mean of ``draws`` that hang together with correlation 0.5,
-    and of a rule that is right in 80 %; ``ratio``: the true one."""
-    rule, right = (generator.random((prompts, 1)) < 0.8).astype(float), 0.8
-    common, own = (generator.standard_normal((prompts, each)) for each in (1, draws))
-    uniform = ndtr(np.sqrt(0.5) * (common + own))
-    differ = max(0.15, (1 - ratio) * right)
-    loses, gains = ((differ + sign * (1 - ratio) * right) / 2 for sign in (1, -1))
-    random = np.where(rule > 0, uniform >= loses / right, uniform < gains / (1 - right))
-    return paired(random.mean(axis=1), rule[:, 0], np.arange(prompts), binary=draws == 1)
-
-
-@pytest.mark.parametrize(
-    ("prompts", "effect", "better", "equivalent"),
-    [
-        (29, 0.15, (0, 0), (0, 0)),
-        (30, 0.0, (0, 0.05), (0, 0.02)),
-        (300, 0.0, (0, 0.05), (0.25, 0.5)),
-        (300, 0.05, (0.6, 0.9), (0, 0.05)),
-        (300, 0.1, (0.97, 1), (0, 0)),
-        (300, 0.15, (1, 1), (0, 0)),
-        (1000, 0.0, (0, 0.05), (0.85, 1)),
-    ],
-)
-def test_a_rule_is_better_or_equivalent_as_often_as_it_is(
-    prompts: int, effect: float, better: tuple[float, float], equivalent: tuple[float, float]
-) -> None:
-    """Shares of 500 studies against random relaxation, at least and at most: better and worse each
-    err in 2.5 % and chance, equivalence at the border of its region too."""
-    generator, outcomes = np.random.default_rng(7), Counter[PlaceboOutcome]()
-    for _ in range(500):
-        outcomes[placebo_test(random_study(generator, prompts, 1 - effect), 0.05).outcome] += 1
-    shares = {outcome: outcomes[outcome] / 500 for outcome in PlaceboOutcome}
-    assert better[0] <= shares[PlaceboOutcome.BETTER] <= better[1]
-    assert equivalent[0] <= shares[PlaceboOutcome.EQUIVALENT] <= equivalent[1]
-    assert shares[PlaceboOutcome.WORSE] <= 0.05
-    assert (shares[PlaceboOutcome.TOO_FEW] == 1) is (prompts < 30)
-
-
 def test_an_outcome_is_that_of_the_interval_before_holms_correction_and_rarer_after_it() -> None:
     generator = np.random.default_rng(8)
-    settings = [(prompts, ratio) for prompts in (20, 300, 1000) for ratio in (1.0, 0.97, 0.9)]
-    tests = [placebo_test(random_study(generator, *each), 0.05) for each in settings]
+    tests = []
+    for prompts, recovery in product((20, 200, 1000), (1.0, 0.97, 0.9)):
+        scores = drawn(generator, prompts, 3, right=0.8, recovery=recovery, differ=0.15)
+        tests.append(placebo_test(paired(*scores, binary=True), 0.05))
     expected = {
         PlaceboOutcome.BETTER: lambda test: test.ratio.high < 1,
         PlaceboOutcome.EQUIVALENT: lambda test: test.ratio.low > 0.95 and test.ratio.high < 1.05,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, multinomial, norm, t
 
 from evaluation import statistics as module
-from evaluation.lossless.draws import fit_p
+from evaluation.lossless.draws import Draws, fit_p
 from evaluation.statistics import (
     Interval,
     holm,
@@ -114,7 +114,7 @@ def test_fit_is_the_exact_multinomial_test() -> None:
 
     extreme = outcomes[statistic(outcomes) >= statistic(observed) - 1e-9]
     expected = multinomial(6, P).pmf(extreme).sum()
-    assert fit_p([observed], [P], seed=0, least=LEAST) == pytest.approx(expected, abs=0.05)
+    assert fit_p([Draws(observed, P)], 0, LEAST) == pytest.approx(expected, abs=0.05)
 
 
 def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
@@ -124,11 +124,8 @@ def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
     fits = []
     for seed in range(200):
         first, then = generator.choice(2, 60), generator.choice(4, 60, p=P)
-        fits.append(
-            fit_p(
-                [np.bincount(then[first == at], minlength=4) for at in (0, 1)], [P, P], seed, LEAST
-            )
-        )
+        tables = [Draws(np.bincount(then[first == at], minlength=4), P) for at in (0, 1)]
+        fits.append(fit_p(tables, seed, LEAST))
     assert sum(p < 0.05 for p in fits) <= 19
     assert min(fits) > 1e-4
 
