@@ -34,6 +34,7 @@ from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_model
 from tests.eagle_heads import (
     FAMILIES,
+    FLAG_NAMES,
     LLAMA3,
     Family,
     random_head,
@@ -168,7 +169,6 @@ def edit(raw: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
 
 
 IDS = "eagle_aux_hidden_state_layer_ids"
-FLAG_NAMES = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 
 
 @pytest.mark.parametrize(
