@@ -131,6 +131,7 @@ def test_a_model_is_read_by_them_where_they_compute_all_of_its_layers() -> None:
     model = fast_model("llama", head_dim=48)
     found = find_shapes(model, text, kernels=True)
     assert found.shapes == KERNELS and not found.inexact
+    assert find_shapes(model, text).shapes != KERNELS  # which were not asked for
     for kind, options in (("gemma2", {"head_dim": 32}), ("llama", {"head_dim": 24})):
         other = fast_model(kind, **options)
         assert not has_fused([layer.core for layer in other.model.layers])
