@@ -124,13 +124,9 @@ class RecordedRun:
         _, self.config, self.prompt_ids, self.given, self.text = began
         self.steps: list[Step] = []
         self.prefill_s = math.nan
-        self._peak_memory_bytes = 0
+        self.peak_memory_bytes = 0
         self.status, self.stop_reason, self.error = Status.CANCELLED, StopReason.CANCELLED, ""
         self._answered: Trace | None = None
-
-    @property
-    def peak_memory_bytes(self) -> int:
-        return self._peak_memory_bytes
 
     def follow(self, event: Wrote | Ended) -> None:
         """Adds the next event of the run."""
@@ -138,11 +134,7 @@ class RecordedRun:
             _, self.status, self.stop_reason, self.error, self._answered = event
         else:
             self.steps += event.steps
-            self.text, self.prefill_s, self._peak_memory_bytes = (
-                event.text,
-                event.prefill_s,
-                event.peak_memory_bytes,
-            )
+            _, _, self.text, self.prefill_s, self.peak_memory_bytes, _ = event
 
     def trace(self) -> Trace:
         """Return the trace so far; its status is cancelled until the run has ended."""

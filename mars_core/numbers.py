@@ -1,16 +1,14 @@
 """Reads the numbers that people and programs give, as text or JSON: on the command line, on the page,
 in its address and its endpoints, as arguments of lm-eval and in the environment. One sentence names
-field, value and range. The length is checked before a text is read, and what a list holds is counted
-before it is built."""
+field, value and range. The length is checked before a text is read, and a list is built no further
+than it may be long."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
-from typing import NamedTuple
 
 from mars_core.types import number_text
 
@@ -78,12 +76,15 @@ def read_numbers(text: str, name: str) -> tuple[float, ...]:
             f"The list of {name} has {len(text):,} characters; {LONGEST_LIST:,} are the most."
         )
     parts = text.replace(",", " ").replace(";", " ").replace(":", " : ").split()
-    ranges = [_range(part, name) for part in " ".join(parts).replace(" : ", ":").split()]
-    count = sum(each.size for each in ranges)
-    if not 1 <= count <= MOST_NUMBERS:
-        has = f"has {count:,} numbers" if count else "is empty"
+    numbers = list[float]()
+    for part in " ".join(parts).replace(" : ", ":").split():
+        numbers += _range(part, name)
+        if len(numbers) > MOST_NUMBERS:
+            break
+    if not 1 <= len(numbers) <= MOST_NUMBERS:
+        has = f"has more than {MOST_NUMBERS} numbers" if numbers else "is empty"
         raise ValueError(f"The list of {name} {has}; it must have 1 to {MOST_NUMBERS}.")
-    return tuple(number for each in ranges for number in each.numbers())
+    return tuple(numbers)
 
 
 def read_integers(
@@ -110,19 +111,10 @@ def quoted(value: object) -> str:
     return repr(value[:80] if isinstance(value, str) else value)[:80]
 
 
-class _Range(NamedTuple):
-    first: Decimal
-    step: Decimal
-    size: int
-
-    def numbers(self) -> Iterator[float]:
-        return (float(self.first + index * self.step) for index in range(self.size))
-
-
-def _range(part: str, name: str) -> _Range:
+def _range(part: str, name: str) -> list[float]:
     bounds = [Decimal(str(read_number(each, name))) for each in part.split(":")]
     if len(bounds) == 1:
-        return _Range(bounds[0], Decimal(1), 1)
+        return [float(bounds[0])]
     if len(bounds) != 3:
         raise ValueError(f"{quoted(part)} in the list of {name} is no range; write 0.8:0.98:0.02.")
     first, last, step = bounds
@@ -131,7 +123,7 @@ def _range(part: str, name: str) -> _Range:
             f"The range {part[:80]} of {name} must rise from first to last in 1 to {MOST_NUMBERS} "
             "steps above 0."
         )
-    return _Range(first, step, int((last - first) / step) + 1)
+    return [float(first + index * step) for index in range(int((last - first) / step) + 1)]
 
 
 def _sentence(name: str, value: object, kind: str, low: float, high: float) -> str:

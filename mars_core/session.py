@@ -207,11 +207,8 @@ class Session:
                     break
             run.close()
 
-    def began(self, run: int, config: RunConfig) -> Began:
-        """Return the first event of a run that could not be started. Raises ValueError as
-        ``check``."""
-        checked = self.check(config)
-        assembler = Assembler(
-            self.pair.tokenizer, self.pair.pieces, config.prompt.stop, config.prefix
-        )
+    def began(self, run: int, checked: Checked) -> Began:
+        """Return the first event of a run that could not be started."""
+        pair, config = self.pair, checked.config
+        assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         return Began(run, *checked, assembler.given, assembler.text)

@@ -10,6 +10,7 @@ import pytest
 from huggingface_hub import constants
 
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from mars_core.models.progress import Progress
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -37,8 +38,17 @@ def refused(caught: pytest.ExceptionInfo[ModelError]) -> str:
     return message
 
 
-def load(target: Path, draft: Path | None = None) -> Pair:
-    return ModelPool(device="cpu").get(custom_pair(str(target), str(draft) if draft else None))
+def load(
+    target: Path | str,
+    draft: Path | str | None = None,
+    head: Path | str | None = None,
+    *,
+    dtype: str = "auto",
+    progress: Progress = lambda _message: None,
+) -> Pair:
+    """A pair of folders, files or names, by a pool of its own."""
+    others = (str(each) if each else None for each in (draft, head))
+    return ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(target), *others), progress)
 
 
 def refusal(target: Path, draft: Path | None = None) -> str:

@@ -149,7 +149,7 @@ def config_for(
     **parameters: float,
 ) -> RunConfig:
     """The rule is none where the drafter is; ``parameters`` are the rule's."""
-    config = run_config(
+    return run_config(
         pair,
         prompt=PromptConfig(prompt) if isinstance(prompt, str) else prompt,
         rule=RuleConfig("none") if drafter.kind == "none" else RuleConfig(rule, parameters),
@@ -157,8 +157,8 @@ def config_for(
         sampling=sampling,
         max_new_tokens=new,
         seed=seed,
+        prefix=prefix,
     )
-    return replace(config, prefix=prefix)
 
 
 def finished(run: Run) -> Trace:

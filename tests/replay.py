@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -74,7 +75,7 @@ class Replayed:
         for _ in range(3):
             outputs = function()
         # what a function passes on is not in the memory of the captures
-        self.outputs = copied(outputs)
+        self.outputs = deepcopy(outputs)
         self.made.add(self)
 
     def replay(self) -> Any:
@@ -106,20 +107,6 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
         "mars_core.verification.coupled.READABLE", ()
     )  # a CPU that stands for a GPU is not queried
     return stand_in
-
-
-def copied(outputs: Any) -> Any:
-    if isinstance(outputs, Tensor):
-        return outputs.clone()
-    if isinstance(outputs, list):
-        return [copied(each) for each in outputs]
-    values = {field.name: getattr(outputs, field.name) for field in fields(outputs)}
-    return type(outputs)(
-        **{
-            name: copied(value) if isinstance(value, Tensor) else value
-            for name, value in values.items()
-        }
-    )
 
 
 def tensors(outputs: Any) -> list[Tensor]:

@@ -58,27 +58,6 @@ class Mismatch(NamedTuple):
     changes: bool
 
 
-class LabelSearch(NamedTuple):
-    """Of one prompt: the text in which drafted tokens replace those of the target, and the output
-    position from which on they are tried."""
-
-    prompt: int
-    text: Trace
-    start: int = 0
-
-    def next(self, pair: Pair) -> RunConfig | None:
-        """Strict after the first rejected token from ``start`` on; None where there is none."""
-        config, run = self.text.config, self.text
-        for token in (token for step in run.steps for token in step.tokens):
-            left = len(run.config.prefix) + config.max_new_tokens - token.position - 1
-            rejected = token.outcome is Outcome.REJECTED and token.id not in pair.eos_ids
-            if rejected and token.position >= self.start and left > 0:
-                written = (*config.prefix, *run.token_ids)
-                prefix = (*written[: token.position], token.id)
-                return replace(config, prefix=prefix, max_new_tokens=left)
-        return None
-
-
 def mismatches(pair: Pair, configs: Sequence[RunConfig], suite: Suite) -> Iterator[Mismatch]:
     """Yield the mismatches of the prompts that strict answers rightly, one of each in turn.
     ``configs``: of the items of ``suite``."""
@@ -87,20 +66,30 @@ def mismatches(pair: Pair, configs: Sequence[RunConfig], suite: Suite) -> Iterat
         by_metric = scores(suite, suite.items[number], [text], execute_code=False)
         return next(iter(by_metric.values()), 0.0) == 1
 
+    # Of each prompt: the text in which drafted tokens replace those of the target, and the output
+    # position from which on they are tried.
     written = enumerate(_written(pair, configs))
-    searches = [LabelSearch(at, run) for at, run in written if is_right(at, run.text)]
-    while True:
-        tried = [(each, config) for each in searches if (config := each.next(pair))]
-        if not tried:
-            return
-        runs = _written(pair, [config for _, config in tried])
-        searches = []
-        for (search, config), run in zip(tried, runs, strict=True):
-            right = is_right(search.prompt, run.text)
-            states = _states(pair, (*run.prompt_ids, *config.prefix))
-            yield Mismatch(search.prompt, states, not right)
-            text = run if right else search.text
-            searches.append(search._replace(text=text, start=len(config.prefix)))
+    searches = {at: (run, 0) for at, run in written if is_right(at, run.text)}
+    while tried := {at: config for at, each in searches.items() if (config := _next(pair, *each))}:
+        runs = _written(pair, list(tried.values()))
+        searches = {at: searches[at] for at in tried}
+        for (at, config), run in zip(tried.items(), runs, strict=True):
+            right = is_right(at, run.text)
+            yield Mismatch(at, _states(pair, (*run.prompt_ids, *config.prefix)), not right)
+            searches[at] = run if right else searches[at][0], len(config.prefix)
+
+
+def _next(pair: Pair, text: Trace, start: int) -> RunConfig | None:
+    """Return strict after the first token that it rejected in ``text``, from output position
+    ``start`` on; None where there is none."""
+    config = text.config
+    for token in (token for step in text.steps for token in step.tokens):
+        left = len(config.prefix) + config.max_new_tokens - token.position - 1
+        rejected = token.outcome is Outcome.REJECTED and token.id not in pair.eos_ids
+        if rejected and token.position >= start and left > 0:
+            prefix = (*config.prefix, *text.token_ids)[: token.position]
+            return replace(config, prefix=(*prefix, token.id), max_new_tokens=left)
+    return None
 
 
 def _written(pair: Pair, configs: Sequence[RunConfig]) -> list[Trace]:
@@ -187,10 +176,10 @@ def _fit(
     return classifier.requires_grad_(False)
 
 
-def save(classifier: Classifier, config: ClassifierConfig, target: str, folder: Path) -> None:
+def save(classifier: Classifier, target: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_file(classifier.state_dict(), folder / "model.safetensors")
-    described = {"model_type": KIND, **config._asdict(), "target": target}
+    described = {"model_type": KIND, **classifier.config._asdict(), "target": target}
     (folder / "config.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
 
 
@@ -240,10 +229,8 @@ def main(arguments: list[str] | None = None) -> None:
             f"Of the {len(configs)} prompts of {suite.name} none has a reference, is answered "
             "rightly and has a rejected draft."
         )
-    reads = Reads(options.reads)
-    classifier = trained(examples, reads, options.hidden, settings.seed)
-    config = ClassifierConfig(reads, examples[0].states.shape[1], options.hidden)
-    save(classifier, config, pair.target_ref.name, options.out)
+    classifier = trained(examples, Reads(options.reads), options.hidden, settings.seed)
+    save(classifier, pair.target_ref.name, options.out)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from transformers import (
 
 from bench.common.command import ROOT
 from bench.common.measure import Decoded, Method
-from mars_core.models.gguf import weights
-from mars_core.models.source import GGUF, SOURCE
+from mars_core.models.gguf import description
+from mars_core.models.source import GGUF, SOURCE, weights
 from mars_core.text.prompting import encode
 from mars_core.types import ModelRef
 
@@ -45,7 +45,8 @@ def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> 
 
 def folder(model: ModelRef) -> Path:
     """Return a model's files in Hugging Face's format."""
-    return weights(model, lambda _: None)[0]
+    find = description if model.name.endswith(GGUF) else weights
+    return find(model, lambda _: None)[0]
 
 
 def opened(model: ModelRef, dtype: torch.dtype) -> PreTrainedModel:

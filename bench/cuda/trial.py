@@ -15,7 +15,7 @@ from bench.cuda.coupled import coupled_pair, prompts
 from bench.cuda.shapes import PUBLIC, TINY_SHAPES, Trio
 from mars_core.decoder import has_kernels, is_fast
 from mars_core.models import Pair
-from mars_core.models.checks.exactness import find_shapes, real_text, try_kernels
+from mars_core.models.checks.exactness import find_shapes, real_text
 from mars_core.models.idle import Engines
 from mars_core.types import TreeShape
 
@@ -57,12 +57,13 @@ class CudaTrial(NamedTuple):
         """Return the pair as used on CUDA: with kernels or exact shapes and, where both models have
         fast layers, captured steps."""
         pair = coupled_pair(self.size.trios[key], NOISE, self.device, self.size.dtype)
-        text, found = real_text(pair.tokenizer, pair.vocabulary), None
+        text = real_text(pair.tokenizer, pair.vocabulary)
         models = [each for each in (pair.draft, pair.target) if each]
-        kernels = has_kernels(self.device, self.size.dtype)
-        if kernels and all(try_kernels(each, text) for each in models[:-1]):
-            found = try_kernels(pair.target, text)
-        shapes = found or find_shapes(pair.target, text)
+        kernels = has_kernels(self.device, self.size.dtype) and all(
+            find_shapes(each, text, exact=False, kernels=True).shapes.kernels
+            for each in models[:-1]
+        )
+        shapes = find_shapes(pair.target, text, kernels=kernels)
         graphs = pair.graphs and all(is_fast(each) for each in models)
         return switched(pair, graphs=graphs, **shapes._asdict())
 

@@ -52,11 +52,12 @@ def _run(session: Session, job: Job, number: int, why: Why) -> Generator[JobEven
     """Execute one run. Its last event is returned, not yielded: its caches have been released by
     then. The first step is reported alone, then those of each interval. Raises ValueError for an
     invalid configuration."""
+    checked = session.check(job.configs[number])
     try:
-        run = session.start(job.configs[number])
+        run = session.open(checked)
         run.why = why
     except RUN_FAILURES as error:  # e.g. not enough memory for its caches
-        yield session.began(number, job.configs[number])
+        yield session.began(number, checked)
         return Ended(
             number, Status.FAILED, StopReason.ERROR, failure(error, str(session.pair.device))
         )

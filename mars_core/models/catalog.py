@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mars_core.models import smollm2
-from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
-from mars_core.models.source import (
-    BUNDLED,
-    SMOLLM2_HEAD,
-    count_parameters,
-    folder_of,
-    is_folder,
-    is_local,
-    label,
-    parse_ref,
-)
+from mars_core.models.source import BUNDLED, SMOLLM2_HEAD, label, parse_ref
 from mars_core.types import ModelRef, TreeShape
 
 GENERAL_PROMPTS = (
@@ -131,61 +121,32 @@ def custom_pair(
         parse_ref(each) if isinstance(each, str) else each for each in (draft, head, classifier)
     )
     title = _short(first) if second is None else f"{_short(second)} → {_short(first)}"
-    sizes = (_stored(first), 0 if second is None else _stored(second))
     note = "Your own models."
-    return PairSpec(CUSTOM, title, first, second, *sizes, note, head=third, classifier=fourth)
+    return PairSpec(CUSTOM, title, first, second, 0, 0, note, head=third, classifier=fourth)
 
 
 def _short(ref: ModelRef) -> str:
     return label(ref).rpartition("/")[2] or ref.name
 
 
-def _stored(ref: ModelRef) -> int:
-    """Parameters of a local folder; 0 for a Hub model, whose files are not accessed here. Raises
-    ModelError."""
-    if not is_local(ref) or not is_folder(folder_of(ref)):
-        return 0
-    with explained(ref):
-        return count_parameters(folder_of(ref))
-
-
-def _bundled() -> PairSpec:
-    """Return the bundled pair, with sizes read from the weights: 0 if they are missing or damaged
-    (loading then raises an error)."""
-    target, draft = map(ModelRef, BUNDLED[:2])
-    head, classifier = map(_shipped, BUNDLED[2:])
-    try:
-        sizes = (_stored(target), _stored(draft))
-    except ModelError:
-        sizes = (0, 0)
-    note = (
-        "Comes with this program and runs at once on a CPU. It writes short stories and solves "
-        "grade-school word problems in the words of its own training text, and knows nothing "
-        "else. MIT licence."
-    )
-    return PairSpec(
-        "bundled",
-        "Bundled: stories and sums",
-        target,
-        draft,
-        *sizes,
-        note,
-        tree=SMALL_TREE,
-        prompts=BUNDLED_PROMPTS,
-        text=BUNDLED_TEXT,
-        head=head,
-        classifier=classifier,
-    )
-
-
-def _shipped(name: str) -> ModelRef | None:
-    """Return None in a checkout in which it has not been trained yet."""
-    return ModelRef(name) if is_folder(folder_of(ModelRef(name))) else None
-
-
 _QWEN3_DRAFT = ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
 _QWEN3 = "General chat, reasoning and code in many languages; thinks before it answers. Apache 2.0, no account needed."
-BUNDLED_PAIR = _bundled()
+BUNDLED_PAIR = PairSpec(
+    "bundled",
+    "Bundled: stories and sums",
+    ModelRef(BUNDLED[0]),
+    ModelRef(BUNDLED[1]),
+    8_657_152,
+    1_082_112,
+    "Comes with this program and runs at once on a CPU. It writes short stories and solves "
+    "grade-school word problems in the words of its own training text, and knows nothing "
+    "else. MIT licence.",
+    tree=SMALL_TREE,
+    prompts=BUNDLED_PROMPTS,
+    text=BUNDLED_TEXT,
+    head=ModelRef(BUNDLED[2]),
+    classifier=ModelRef(BUNDLED[3]),
+)
 CATALOG: tuple[PairSpec, ...] = (
     PairSpec(
         "smollm2-135m",
@@ -197,7 +158,7 @@ CATALOG: tuple[PairSpec, ...] = (
         "General chat in English on any CPU: short answers, explanations, code; weak at sums. Its "
         "EAGLE-3 head comes with this program. Fetched once, 93 MB. Apache 2.0, no account needed.",
         prompts=SMOLLM2_PROMPTS,
-        head=_shipped(SMOLLM2_HEAD),
+        head=ModelRef(SMOLLM2_HEAD),
         drafter="eagle3",
         k=3,
         tree=None,  # a pass over a tree costs a CPU more than it gains

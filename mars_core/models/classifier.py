@@ -17,7 +17,7 @@ from transformers import PreTrainedConfig
 
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.progress import Progress
-from mars_core.models.source import PlannedModel, json_description, weight_files, weights
+from mars_core.models.source import PlannedModel, json_description, weights
 from mars_core.types import ModelRef
 
 KIND = "token-classifier"  # model_type in config.json
@@ -42,13 +42,17 @@ class Classifier(nn.Module):
 
     def __init__(self, config: ClassifierConfig) -> None:
         super().__init__()
-        reads, size, inner = config
-        self.reads, self._size = reads, size
+        self.config = config
+        _, size, inner = config
         layers = [nn.Linear(size, inner), nn.SiLU()] if inner else []
         self.layers = nn.Sequential(*layers, nn.Linear(inner or size, 1))
 
+    @property
+    def reads(self) -> Reads:
+        return self.config.reads
+
     def forward(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.layers(features[..., -self._size :].float())
+        logits: Tensor = self.layers(features[..., -self.config.hidden_size :].float())
         return logits.sigmoid()
 
 
@@ -89,13 +93,11 @@ def load_classifier(
 ) -> tuple[Classifier, ModelRef]:
     """Load it in float32 on the device, and its reference with the revision resolved. Raises
     ModelError."""
-    folder, ref = weights(plan.ref, progress)
+    _, ref, files = weights(plan.ref, progress)
     classifier = _empty(plan.config)
     wanted = {name: each.shape for name, each in classifier.state_dict().items()}
     with explained(ref):
-        tensors = {
-            n: t for file in weight_files(folder, ref.name) for n, t in load_file(file).items()
-        }
+        tensors = {name: each for file in files for name, each in load_file(file).items()}
         if {name: each.shape for name, each in tensors.items()} != wanted:
             shapes = ", ".join(f"{name} {list(shape)}" for name, shape in wanted.items())
             raise ModelError(f"The tensors of {ref.name} do not fit its config.json: {shapes}.")

@@ -36,10 +36,9 @@ from mars_core.models.classifier import (
     load_classifier,
     plan_classifier,
 )
-from mars_core.models.eagle import load_eagle, plan_eagle
+from mars_core.models.eagle.checkpoint import load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.gguf import description
-from mars_core.models.gguf.kept import lacks_levels, stored_dtype
+from mars_core.models.gguf import description, header_in
 from mars_core.models.idle import Engines
 from mars_core.models.progress import Progress
 from mars_core.models.reading import Reading
@@ -150,13 +149,13 @@ def _bits(config: PreTrainedConfig) -> int:
 def suited(target: ModelPlan) -> torch.dtype:
     """Return the dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it
     and the products take most of the time."""
-    file = target.folder, target.ref.name
-    if not lacks_levels(*file):
+    header = header_in(target.folder, target.ref.name)
+    if header and not header.lacks_levels():
         return STORED
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    stored = stored_dtype(*file) or target.config.dtype
+    halved = header.halved if header else target.config.dtype == torch.bfloat16
     large = target.parameters >= _LARGE
-    return torch.bfloat16 if native and large and stored == torch.bfloat16 else torch.float32
+    return torch.bfloat16 if native and large and halved else torch.float32
 
 
 def load(
@@ -170,10 +169,12 @@ def load(
 ) -> Pair:
     """Load and check a planned pair. ``kernels``: whether those of steps are tried, by default where
     they are compiled and captured. Raises ModelError."""
-    if dtype == STORED and (reason := lacks_levels(plans.target.folder, spec.target.name)):
-        raise ModelError(
-            f"{spec.target.name} cannot be used in gguf here: {reason}; choose another dtype."
-        )
+    if dtype == STORED:
+        header = header_in(plans.target.folder, spec.target.name)
+        if reason := header.lacks_levels() if header else "that takes a GGUF file":
+            raise ModelError(
+                f"{spec.target.name} cannot be used in gguf here: {reason}; choose another dtype."
+            )
     progress(f"Loading {label(spec.target)}: tokenizers")
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)

@@ -14,7 +14,8 @@ from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
 FLOAT32_BYTES = 4
-_STORED = "int4"  # stands for weights as a GGUF file has them: see decoder.quantised
+# torch's names; int4 stands for weights as a GGUF file has them: see decoder.quantised
+_DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16", "gguf": "int4"}
 # Where none of these exists, torch has no GPU: of NVIDIA, of NVIDIA under Windows, of AMD.
 _GPU_DRIVERS = ("/proc/driver/nvidia", "/dev/dxg", "/dev/kfd")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -36,12 +37,13 @@ class MemoryFit:
 
 def bytes_each(dtype: torch.dtype) -> int:
     """Return the bytes of one parameter in ``dtype``."""
-    return 1 if str(dtype) == f"torch.{_STORED}" else dtype.itemsize
+    return 1 if dtype_name(dtype) == "gguf" else dtype.itemsize
 
 
 def dtype_name(dtype: torch.dtype) -> str:
     """Return the name that ``pick_dtype`` reads."""
-    return "gguf" if str(dtype) == f"torch.{_STORED}" else str(dtype).removeprefix("torch.")
+    name = str(dtype).removeprefix("torch.")
+    return "gguf" if name == _DTYPES["gguf"] else name
 
 
 def needed(parameters: int, each: int) -> int:
@@ -76,20 +78,18 @@ def pick_device(wanted: str) -> torch.device:
 def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
     """Return the dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32
     on a CPU) or a name. Raises ValueError."""
-    kinds = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16", "gguf": _STORED}
-    names = {name: getattr(torch, kind) for name, kind in kinds.items()}
     if wanted == "gguf" and device.type != "cpu":
         raise ValueError(
             f"dtype is 'gguf', which is for CPUs, and the device is {device}; choose auto."
         )
-    if wanted in names:
-        dtype: torch.dtype = names[wanted]
-        return dtype
-    if wanted != "auto":
-        raise ValueError(f"dtype is {wanted!r}; it must be auto, {', '.join(names)}.")
-    if device.type != "cuda":
-        return torch.float32
-    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    if wanted not in ("auto", *_DTYPES):
+        raise ValueError(f"dtype is {wanted!r}; it must be auto, {', '.join(_DTYPES)}.")
+    if wanted == "auto":
+        on_cuda = device.type == "cuda"
+        halves = "bfloat16" if on_cuda and torch.cuda.is_bf16_supported() else "float16"
+        wanted = halves if on_cuda else "float32"
+    dtype: torch.dtype = getattr(torch, _DTYPES[wanted])
+    return dtype
 
 
 def free_bytes(device: torch.device) -> int:

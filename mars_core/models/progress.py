@@ -30,14 +30,14 @@ def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
 
 
 @contextmanager
-def reported(stage: str, progress: Progress) -> Iterator[type[Any]]:
-    """Converts transformers' progress bars to messages; yields the class of these bars."""
+def reported(stage: str, progress: Progress) -> Iterator[None]:
+    """Converts transformers' progress bars to messages."""
     from transformers.utils import logging  # imported here: the page starts without it
 
     bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
     progress(stage)
     previous = logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))
     try:
-        yield bar
+        yield
     finally:
         logging.set_tqdm_hook(previous)

@@ -15,15 +15,14 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.decoder import is_fast, prepare
 from mars_core.decoder.quantised.weights import STORED
-from mars_core.models.checks.exactness import ShapeSearch, find_shapes, try_kernels
+from mars_core.models.checks import remembered
+from mars_core.models.checks.exactness import ShapeSearch, find_shapes
 from mars_core.models.checks.probe import check, reference_logits
-from mars_core.models.checks.remembered import Memory, Passed
-from mars_core.models.eagle import TARGETS
+from mars_core.models.eagle.checkpoint import TARGETS
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.gguf import weights
-from mars_core.models.gguf.kept import lacks_levels
+from mars_core.models.gguf import header_in
 from mars_core.models.progress import Progress, reported
-from mars_core.models.source import GGUF, label, size_of, weight_files
+from mars_core.models.source import GGUF, label, size_of, weight_files, weights
 from mars_core.models.vocabulary import ModelPlan
 from mars_core.types import ModelRef
 
@@ -50,22 +49,22 @@ class Reading(NamedTuple):
         """Load the model in evaluation mode, without gradients; with fast layers if the engine
         computes the same with them. Raises ModelError."""
         plan = self.plan
-        folder, ref = weights(plan.ref, self.progress)
-        memory = self._memory(folder)
+        folder, ref, file = plan.folder, plan.ref, None
+        if not ref.name.endswith(GGUF):
+            folder, ref, _ = weights(ref, self.progress)
+        elif self.device.type == "cpu":
+            settings = (str(self.dtype), self.text.tolist(), self.exact, self.kernels)
+            file = remembered.place(folder, *settings)
         with explained(plan.ref):
             model = self._read(folder)
-            if passed := memory.recall():
-                prepare(model, fast=passed.fast)
-                return LoadedModel(model, ref, passed.search)
+            if file and (passed := remembered.recall(file)):
+                fast, search = passed
+                prepare(model, fast=fast)
+                return LoadedModel(model, ref, search)
             model, search = self._checked(model, folder)
-            memory.keep(Passed(is_fast(model), search))
+            if file:
+                remembered.keep(file, is_fast(model), search)
             return LoadedModel(model, ref, search)
-
-    def _memory(self, folder: Path) -> Memory:
-        """Return that of earlier checks, of a GGUF file on a CPU."""
-        kept = self.plan.ref.name.endswith(GGUF) and self.device.type == "cpu"
-        settings = (str(self.dtype), self.text.tolist(), self.exact, self.kernels)
-        return Memory(folder if kept else None, settings)
 
     def _checked(self, model: PreTrainedModel, folder: Path) -> tuple[PreTrainedModel, ShapeSearch]:
         trees, kernels = self.plan.config.model_type in TARGETS, self.kernels
@@ -73,8 +72,7 @@ class Reading(NamedTuple):
         prepare(model)
         self.progress(f"Loading {label(self.plan.ref)}: checking its cache and its rounding")
         while True:
-            search = try_kernels(model, self.text) if kernels else None
-            search = search or find_shapes(model, self.text if self.exact else None)
+            search = find_shapes(model, self.text, exact=self.exact, kernels=kernels)
             try:
                 check(model, trial, shapes=search.shapes, trees=trees)
                 return model, search
@@ -95,7 +93,8 @@ class Reading(NamedTuple):
         if plan.ref.name.endswith(GGUF):
             from mars_core.models.gguf.model import read_model
 
-            kept = dtype == STORED and not lacks_levels(folder, plan.ref.name)
+            header = header_in(folder, plan.ref.name)
+            kept = dtype == STORED and header and not header.lacks_levels()
             numbers = None if kept else torch.float32 if dtype == STORED else dtype
             model = read_model(folder, plan.config, plan.ref.name, numbers, progress)
             model.requires_grad_(False).to(device)  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import struct
 from collections.abc import Mapping, Sequence
@@ -152,27 +151,33 @@ def json_description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef,
     """Do as ``description`` of what transformers does not read, with its config.json. Raises
     ModelError."""
     folder, pinned = description(ref, progress)
-    check_config_file(folder, ref.name)
     with explained(ref):
-        raw: Any = json.loads((folder / "config.json").read_bytes())
-        if not isinstance(raw, dict):
-            raise ModelError(
-                f"config.json of {ref.name} is not a JSON object: fetch or save it again."
-            )
-        return folder, pinned, raw
+        return folder, pinned, read_config_file(folder, ref.name)
 
 
-def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:
-    """Return the complete folder, and the reference with its revision resolved. ``pickles``: as in
-    weight_files. Raises ModelError. The revision of a Hub model is its commit; that of a folder is
-    ``local:`` and 12 digits of a content hash."""
+def read_config_file(folder: Path, name: str) -> dict[str, Any]:
+    """Return the checked config.json of a folder. Raises ModelError, and the errors of reading."""
+    check_config_file(folder, name)
+    raw: Any = json.loads((folder / "config.json").read_bytes())
+    if not isinstance(raw, dict):
+        raise ModelError(f"config.json of {name} is not a JSON object: fetch or save it again.")
+    return raw
+
+
+def weights(
+    ref: ModelRef, progress: Progress, *, pickles: bool = False
+) -> tuple[Path, ModelRef, tuple[Path, ...]]:
+    """Return the complete folder, the reference with its revision resolved, and the weight files.
+    ``pickles``: as in weight_files. Raises ModelError. The revision of a Hub model is its commit;
+    that of a folder is ``local:`` and 12 digits of a content hash."""
     local = is_local(ref)
     folder = folder_of(ref) if local else snapshot(ref, [*_DESCRIPTION, _WEIGHTS], progress)
     if pickles and not local and not matching(folder, _WEIGHTS):
         folder = snapshot(ref, [*_DESCRIPTION, _TENSOR_PICKLES], progress)
     with explained(ref):
         files = weight_files(folder, ref.name, pickles=pickles)
-        return folder, ModelRef(ref.name, fingerprint(folder, files) if local else folder.name)
+        revision = fingerprint(folder, files) if local else folder.name
+        return folder, ModelRef(ref.name, revision), files
 
 
 def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Path, ...]:
@@ -214,13 +219,6 @@ def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
                 f"\0{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest()
             )
     return f"local:{digest.hexdigest()[:12]}"
-
-
-def count_parameters(folder: Path) -> int:
-    """Stored parameters, from the headers of the safetensors (tied weights are stored once). 0
-    where there are none."""
-    tensors = (entry for path in matching(folder, _WEIGHTS) for entry in read_header(path).values())
-    return sum(math.prod(entry["shape"]) for entry in tensors)
 
 
 def read_header(path: Path) -> Mapping[str, Any]:

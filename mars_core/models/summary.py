@@ -3,32 +3,32 @@ the Hub says of a repository."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import filter as matching_names
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from huggingface_hub import HfApi, snapshot_download
+from huggingface_hub import HfApi, ModelInfo, snapshot_download
 from huggingface_hub import errors as hub
 
 from mars_core.decoder.architectures import has_fast_layers
 from mars_core.models import smollm2
 from mars_core.models.catalog import PairSpec
-from mars_core.models.checks.untrusted import check_config_file
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import header_of
-from mars_core.models.gguf.kept import lacks_levels_of
 from mars_core.models.source import (
     GGUF,
     folder_of,
     is_folder,
     is_local,
     matching,
+    read_config_file,
     read_header,
     weight_files,
 )
@@ -54,23 +54,13 @@ class Summary:
     numbers: str
     parameters: int
     file_bytes: int
-    fast: bool
     kept: bool = False
     read_bytes: int = 0
     fetched: bool = True
 
-
-@dataclass(frozen=True, slots=True)
-class HubRecord:
-    """What the Hub says of a repository. ``files``: those at its root, with their bytes;
-    ``parameters``: of its safetensors by format of numbers."""
-
-    architecture: str
-    files: Mapping[str, int]
-    parameters: Mapping[str, int]
-
-    def matching(self, pattern: str) -> list[str]:
-        return sorted(name for name in self.files if Path(name).match(pattern))
+    @property
+    def fast(self) -> bool:
+        return has_fast_layers(self.architecture)
 
 
 class FileNotNamed(ModelError):
@@ -87,48 +77,8 @@ def summarised(spec: PairSpec) -> tuple[PairSpec, dict[str, Summary]]:
     Raises ModelError."""
     refs = {"target": spec.target, "draft": spec.draft}
     found = {name: summary for name, ref in refs.items() if ref and (summary := _summary(ref))}
-    if target := found.get("target"):
-        spec = replace(spec, target_parameters=target.parameters)
-    if draft := found.get("draft"):
-        spec = replace(spec, draft_parameters=draft.parameters)
-    return spec, found
-
-
-def hub_record(ref: ModelRef) -> HubRecord | None:
-    """Return what the Hub says of the repository of ``ref``, without fetching a file; None where it
-    cannot be asked. Raises ModelError for one that is not there, or asks for a login.
-
-    >>> hub_record(ModelRef("HuggingFaceTB/SmolLM2-135M-Instruct"))  # doctest: +SKIP
-    HubRecord(architecture='LlamaForCausalLM', files={...}, parameters={'BF16': 134515008})
-    """
-    return _asked(ref.name, ref.revision, int(time.monotonic() // _ASKED_AGAIN_S))
-
-
-@lru_cache(maxsize=64)
-def _asked(name: str, revision: str | None, _when: int) -> HubRecord | None:
-    repository = _repository(name)
-    try:
-        with explained(ModelRef(repository, revision)):
-            info = HfApi().model_info(
-                repository, revision=revision, files_metadata=True, timeout=_PATIENCE_S
-            )
-            config, gguf = info.config or {}, info.gguf or {}
-            named = (config.get("architectures") or [gguf.get("architecture", "")])[0]
-            sizes = {each.rfilename: each.size for each in (info.siblings or ())[:_MOST_FILES]}
-            stored = info.safetensors.parameters if info.safetensors else {}
-            return HubRecord(
-                str(named),
-                {file: int(size or 0) for file, size in sizes.items() if "/" not in file},
-                {str(kind): int(count) for kind, count in stored.items()},
-            )
-    except ModelError as error:
-        if isinstance(error.__cause__, _MISSING):
-            raise
-        return None
-
-
-def _repository(name: str) -> str:
-    return name.rpartition("/")[0] if name.endswith(GGUF) else name
+    sizes: dict[str, Any] = {f"{name}_parameters": each.parameters for name, each in found.items()}
+    return replace(spec, **sizes), found
 
 
 def _summary(ref: ModelRef) -> Summary | None:
@@ -136,8 +86,8 @@ def _summary(ref: ModelRef) -> Summary | None:
     name at which there is nothing."""
     path = folder_of(ref) if is_local(ref) else _fetched(ref)
     if path is None:
-        record = hub_record(ref)
-        return _of_record(ref, record) if record else None
+        info = _asked(_repository(ref.name), ref.revision, int(time.monotonic() // _ASKED_AGAIN_S))
+        return _of_hub(ref, info) if info else None
     if ref.name != smollm2.NAME and not path.exists():
         raise ModelError(
             f"There is no file or folder {ref.name}: give the path of a GGUF file or of a folder "
@@ -148,6 +98,25 @@ def _summary(ref: ModelRef) -> Summary | None:
             return _of_file(path, ref.name) if path.is_file() else None
         described = is_folder(path) and (path / "config.json").is_file()
         return _of_folder(path, ref.name) if described else None
+
+
+@lru_cache(maxsize=64)
+def _asked(repository: str, revision: str | None, _when: int) -> ModelInfo | None:
+    """Return what the Hub says of a repository, without fetching a file; None where it cannot be
+    asked. Raises ModelError for one that is not there, or asks for a login."""
+    try:
+        with explained(ModelRef(repository, revision)):
+            return HfApi().model_info(
+                repository, revision=revision, files_metadata=True, timeout=_PATIENCE_S
+            )
+    except ModelError as error:
+        if isinstance(error.__cause__, _MISSING):
+            raise
+        return None
+
+
+def _repository(name: str) -> str:
+    return name.rpartition("/")[0] if name.endswith(GGUF) else name
 
 
 def _fetched(ref: ModelRef) -> Path | None:
@@ -161,26 +130,31 @@ def _fetched(ref: ModelRef) -> Path | None:
     return None
 
 
-def _of_record(ref: ModelRef, record: HubRecord) -> Summary:
+def _of_hub(ref: ModelRef, info: ModelInfo) -> Summary:
     """Raises FileNotNamed, and ModelError where a GGUF file is named that is not there."""
-    repository, files = _repository(ref.name), record.matching(f"*{GGUF}")
-    file = ref.name.removeprefix(f"{repository}/") if repository != ref.name else ""
+    repository = _repository(ref.name)
+    file = ref.name.removeprefix(repository).removeprefix("/")
+    siblings = (info.siblings or ())[:_MOST_FILES]
+    sizes = {each.rfilename: each.size or 0 for each in siblings if "/" not in each.rfilename}
+    parameters = info.safetensors.parameters if info.safetensors else {}
+    files = sorted(matching_names(sizes, f"*{GGUF}"))
     if file and file not in files:
         offered = (
             f"choose one of {', '.join(files[:_OFFERED])}" if files else "it has no GGUF files"
         )
         raise ModelError(f"{repository} has no file {file}: {offered}.")
-    if files and not (file or record.parameters):
+    if files and not (file or parameters):
         revision = f"@{ref.revision}" if ref.revision else ""
-        named = {f"{repository}/{each}{revision}": record.files[each] for each in files}
-        raise FileNotNamed(repository, named)
-    weights = [file] if file else record.matching("model*.safetensors")
+        raise FileNotNamed(
+            repository, {f"{repository}/{each}{revision}": sizes[each] for each in files}
+        )
+    config, gguf = info.config or {}, info.gguf or {}
+    weights = [file] if file else matching_names(sizes, "model*.safetensors")
     return Summary(
-        record.architecture,
-        "GGUF" if file else f"safetensors {_most(Counter(record.parameters))}",
-        0 if file else sum(record.parameters.values()),
-        sum(record.files[each] for each in weights),
-        has_fast_layers(record.architecture),
+        str((config.get("architectures") or [gguf.get("architecture", "")])[0]),
+        "GGUF" if file else f"safetensors {_most(Counter(parameters))}",
+        0 if file else sum(parameters.values()),
+        sum(sizes[each] for each in weights),
         fetched=False,
     )
 
@@ -188,35 +162,30 @@ def _of_record(ref: ModelRef, record: HubRecord) -> Summary:
 def _of_file(file: Path, name: str) -> Summary:
     header, sizes = header_of(file, name), Counter[str]()
     for tensor in header.tensors.values():
-        sizes[tensor.kind.name] += tensor.rows * tensor.row_bytes
-    table = header.tensors[_TABLE] if {_TABLE, _OUTPUT} <= header.tensors.keys() else None
+        sizes[tensor.kind.name] += tensor.bytes
+    table = header.tensors.get(_TABLE) if _OUTPUT in header.tensors else None
     return Summary(
         header.architecture,
         f"GGUF {_most(sizes)}",
         header.parameters,
         file.stat().st_size,
-        has_fast_layers(header.architecture),
-        not lacks_levels_of(header),
-        sizes.total() - (table.rows * table.row_bytes if table else 0),
+        not header.lacks_levels(),
+        sizes.total() - (table.bytes if table else 0),
     )
 
 
 def _of_folder(folder: Path, name: str) -> Summary:
-    check_config_file(folder, name)
-    config = json.loads((folder / "config.json").read_bytes())
-    files, sizes, parameters = matching(folder, "*.safetensors"), Counter[str](), 0
-    for file in files:
-        for entry in read_header(file).values():
-            begin, end = entry["data_offsets"]
-            sizes[str(entry["dtype"])] += end - begin
-            parameters += math.prod(entry["shape"])
-    architecture = str((config.get("architectures") or [config.get("model_type", "")])[0])
+    config, sizes = read_config_file(folder, name), Counter[str]()
+    files = matching(folder, "*.safetensors")
+    tensors = [tensor for file in files for tensor in read_header(file).values()]
+    for tensor in tensors:
+        begin, end = tensor["data_offsets"]
+        sizes[str(tensor["dtype"])] += end - begin
     return Summary(
-        architecture,
+        str((config.get("architectures") or [config.get("model_type", "")])[0]),
         f"safetensors {_most(sizes)}",
-        parameters,
+        sum(math.prod(tensor["shape"]) for tensor in tensors),
         sum(file.stat().st_size for file in files),
-        has_fast_layers(architecture),
     )
 
 

@@ -64,20 +64,16 @@ class Run(RecordedRun):
         )
         self._assembler = Assembler(pair.tokenizer, pair.pieces, config.prompt.stop, config.prefix)
         super().__init__(Began(0, config, prompt_ids, self._assembler.given, self._assembler.text))
-        self._cancelled = False
+        self.cancelled = False  # whether it is to end before its next step
         self._elapsed_s = 0.0
         self._peak = PeakMemory(pair.device)
         self.why: Why = lambda: None  # asked while a long prompt is read
-
-    @property
-    def peak_memory_bytes(self) -> int:
-        return self._peak.bytes()
 
     def __iter__(self) -> Iterator[Step]:
         return self
 
     def __next__(self) -> Step:
-        if self._cancelled:
+        if self.cancelled:
             self.close()
         if self._seat is None:
             raise StopIteration
@@ -112,21 +108,17 @@ class Run(RecordedRun):
         """Whether it has no further step."""
         return self._seat is None
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether it is to end before its next step."""
-        return self._cancelled
-
     def cancel(self, why: StopReason = StopReason.CANCELLED) -> None:
         """Ends the run before its next step, from any thread; no effect after the run has ended."""
-        if not self._cancelled and self.status is Status.CANCELLED:
+        if not self.cancelled and self.status is Status.CANCELLED:
             self.stop_reason = why
-        self._cancelled = True
+        self.cancelled = True
 
     def close(self) -> None:
         """Releases the slot, or caches and captures; a run that has not ended is cancelled. Call it
         in the thread that iterates the run."""
-        self._cancelled, seat, self._seat = True, self._seat, None
+        self.cancelled, seat, self._seat = True, self._seat, None
+        self.peak_memory_bytes = self._peak.bytes()
         if seat is not None:
             seat.engine.end(seat.slot)
             if not seat.batch and self._pair.graphs:
@@ -175,7 +167,7 @@ class Run(RecordedRun):
             or self._assembler.count == prefix + config.max_new_tokens
         )
         self.steps.append(self._assembler.close(step) if ended else step)
-        self.text = self._assembler.text
+        self.text, self.peak_memory_bytes = self._assembler.text, self._peak.bytes()
         self._elapsed_s = before + time.perf_counter()
         if ended:
             self._finish(Status.COMPLETED, reason, "")

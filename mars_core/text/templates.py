@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from threading import Lock, Timer
+from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
@@ -49,25 +49,21 @@ def render(
 
 def prepare() -> None:
     """Starts the process, which takes a second, for a rendering later on."""
-    _renderer(os.getpid()).start()
+    _renderer(os.getpid()).started()
 
 
 class _Renderer:
     """The process, started when it is needed. Safe between threads."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._ready = False
         atexit.register(self._end)
 
-    def start(self) -> None:
-        with self._lock:
-            self._started()
-
     def render(self, request: bytes) -> str:
         with self._lock:
-            process = self._started()
+            process = self.started()
             if not self._ready:
                 self._exchange(process, b"", START_S)
                 self._ready = True
@@ -76,20 +72,20 @@ class _Renderer:
             raise TemplateError(answer["error"])
         return str(answer["text"])
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self._end()
-            self._process, self._ready = (
-                subprocess.Popen(
+    def started(self) -> subprocess.Popen[bytes]:
+        """Return the process, which is started again where it has ended."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self._end()
+                self._ready = False
+                self._process = subprocess.Popen(
                     [sys.executable, "-P", __file__],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,  # so that Ctrl-C does not reach it
-                ),
-                False,
-            )
-        return self._process
+                )
+            return self._process
 
     def _exchange(self, process: subprocess.Popen[bytes], line: bytes, seconds: float) -> bytes:
         """Return the answer to a line, within ``seconds``; else the process ends. Raises

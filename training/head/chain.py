@@ -59,48 +59,19 @@ def unroll(
     )
     hidden, normed = finish(head, residual, attended)
     hidden = hidden.gather(1, anchors[..., None].expand(-1, -1, hidden.shape[-1]))
-    outputs, chain_keys, chain_values = [normed], list[Tensor](), list[Tensor]()
-    visible = positions[:, None] <= anchors[..., None]
+    outputs = [normed]
+    visible = positions[:, None] <= anchors[..., None]  # by a chain: entries up to its anchor
+    alone = torch.eye(anchors.shape[1], dtype=torch.bool, device=ids.device).expand(
+        len(ids), -1, -1
+    )
     for step in range(1, steps):
         following = anchors + step
         residual, queries, key, value = project(head, ids.gather(1, following), hidden, following)
-        chain_keys.append(key)
-        chain_values.append(value)
-        attended = _attend(
-            queries,
-            keys,
-            values,
-            visible,
-            torch.stack(chain_keys, -2),
-            torch.stack(chain_values, -2),
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        visible = torch.cat([visible, alone], -1)  # and its own
+        attended = nn.functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=visible[:, None], enable_gqa=True
         )
         hidden, normed = finish(head, residual, attended)
         outputs.append(normed)
     return outputs
-
-
-def _attend(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    visible: Tensor,
-    chain_keys: Tensor,
-    chain_values: Tensor,
-) -> Tensor:
-    """queries [B, heads, R, d] over keys [B, kv, N, d] where visible [B, R, N], and over chain_keys
-    [B, kv, R, s, d]."""
-    groups = (
-        queries.unflatten(1, (keys.shape[1], -1)) * queries.shape[-1] ** -0.5
-    )  # [B, kv, g, R, d]
-    prefix = (groups.flatten(2, 3) @ keys.transpose(-1, -2)).unflatten(
-        2, groups.shape[2:4]
-    )  # [B, kv, g, R, N]
-    prefix = prefix.float().masked_fill(~visible[:, None, None], float("-inf"))
-    chain_scores = (groups[..., None, :] * chain_keys[:, :, None]).sum(-1)  # [B, kv, g, R, s]
-    shares = torch.cat([prefix, chain_scores.float()], -1).softmax(-1).to(values.dtype)
-    length = keys.shape[2]
-    summed = (shares[..., :length].flatten(2, 3) @ values).unflatten(2, groups.shape[2:4])
-    output: Tensor = (
-        summed + (shares[..., length:, None] * chain_values[:, :, None]).sum(-2)
-    ).flatten(1, 2)
-    return output

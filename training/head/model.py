@@ -17,11 +17,9 @@ from transformers import LlamaConfig, PreTrainedModel
 
 from mars_core.decoder import input_embedding
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.models.eagle import load_eagle, plan_eagle
-from mars_core.models.eagle.checkpoint import aliases
+from mars_core.models.eagle.checkpoint import aliases, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError
 from mars_core.types import ModelRef
-from training.head.passes import head_size
 from training.head.synthesis import TextSample
 
 log = logging.getLogger("training.head")
@@ -33,6 +31,22 @@ _KEEP = 0.5  # share of the last tap in the residual at first
 def default_feature_layers(layers: int) -> tuple[int, ...]:
     """Near the first, the middle and the last layer, as in EAGLE's code."""
     return tuple(sorted({min(2, layers - 1), layers // 2, max(0, layers - 3)}))
+
+
+def head_size(target: PreTrainedModel) -> int:
+    """Return the width of an attention head."""
+    config: Any = target.config
+    return int(
+        getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    )
+
+
+def cell_bytes(target: PreTrainedModel, feature_layers: tuple[int, ...]) -> int:
+    """Memory of a position of a row: keys, values and W."""
+    config: Any = target.config
+    keys = 2 * config.num_hidden_layers * config.num_key_value_heads * head_size(target)
+    width = (len(feature_layers) + 1) * config.hidden_size
+    return int((keys + width) * target.dtype.itemsize)
 
 
 def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: int) -> Eagle3Head:

@@ -25,12 +25,12 @@ from mars_core.models.errors import ModelError
 from training.head.learning import Learner, Learning, batches
 from training.head.model import (
     build_head,
+    cell_bytes,
     default_feature_layers,
     empty_head,
     save_head,
     stored_head,
 )
-from training.head.passes import cell_bytes
 from training.head.processes import TrainingProcess
 from training.head.synthesis import Synthesis, TextSample, TextWriter
 
@@ -107,7 +107,7 @@ class Training:
 
     def _round(self, share: int) -> None:
         began = time.monotonic()
-        samples = list(self._writer.samples(share, self._note(share)))
+        samples = self._written(share)
         written = time.monotonic() - began
         if self._learner is None:
             self._learner = self._begun(samples)
@@ -118,11 +118,22 @@ class Training:
         left = self._left(progress.tokens)
         if self._process.rank == 0:
             self._keep(self._learner, left < self._options.decay)
-            log.info(
-                f"round {progress.rounds}: {progress.tokens:,} tokens, "
-                f"{progress.tokens / progress.seconds:.0f} a second ({written:.0f} s of "
-                f"{time.monotonic() - began:.0f} s writing), {max(0.0, left):.0%} left"
-            )
+        log.info(
+            f"round {progress.rounds}: {progress.tokens:,} tokens, "
+            f"{progress.tokens / progress.seconds:.0f} a second ({written:.0f} s of "
+            f"{time.monotonic() - began:.0f} s writing), {max(0.0, left):.0%} left"
+        )
+
+    def _written(self, share: int) -> list[TextSample]:
+        """Write a shard; say every half minute how far it is."""
+        samples, tokens, said = list[TextSample](), 0, time.monotonic()
+        for sample in self._writer.samples(share):
+            samples.append(sample)
+            tokens += len(sample.ids) - self._writer.prefix
+            if time.monotonic() - said > 30:
+                said = time.monotonic()
+                log.info("writing: %s of %s tokens", f"{tokens:,}", f"{share:,}")
+        return samples
 
     def _begun(self, samples: list[TextSample]) -> Learner:
         """Begin: the draft vocabulary holds the ids that the first texts use most; of equal ones the
@@ -161,18 +172,17 @@ class Training:
         for visit in range(self._how.visits):
             loss, agreement, tokens = self._visit(learner, samples, visit, new_tokens)
             self._progress.visited += int(tokens)
-            if self._process.rank == 0:
-                line = {
-                    "round": self._progress.rounds + 1,
-                    "visit": visit + 1,
-                    "fresh": self._progress.tokens + new_tokens,
-                    "visited": self._progress.visited,
-                    "loss": round(loss / tokens, 4),
-                    "agreement": round(agreement / tokens, 4),
-                    "seconds": round(self._progress.seconds),
-                }
-                log.info("visit %(visit)d: loss %(loss).4f, agreement %(agreement).4f", line)
-                self._progress.curve.append(line)
+            line = {
+                "round": self._progress.rounds + 1,
+                "visit": visit + 1,
+                "fresh": self._progress.tokens + new_tokens,
+                "visited": self._progress.visited,
+                "loss": round(loss / tokens, 4),
+                "agreement": round(agreement / tokens, 4),
+                "seconds": round(self._progress.seconds),
+            }
+            log.info("visit %(visit)d: loss %(loss).4f, agreement %(agreement).4f", line)
+            self._progress.curve.append(line)
         self._progress.tokens += new_tokens
 
     def _visit(
@@ -192,18 +202,6 @@ class Training:
             sums += learner.update(group, scale, self._process.average)
         totals: list[float] = self._process.reduced(sums).tolist()
         return totals
-
-    def _note(self, share: int) -> Any:
-        """Says every half minute how far the shard is."""
-        last = time.monotonic()
-
-        def note(written: int) -> None:
-            nonlocal last
-            if self._process.rank == 0 and time.monotonic() - last > 30:
-                last = time.monotonic()
-                log.info("writing: %s of %s tokens", f"{written:,}", f"{share:,}")
-
-        return note
 
     def _last_state(self) -> Path:
         """Return the state of the last share of the training, in which the rate depends on the

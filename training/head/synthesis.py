@@ -6,7 +6,7 @@ a user might write (sampled), and answers it (mostly greedily). Half of the turn
 prescribed words, some refer to texts written before, so that long prompts are learnt too. All rows
 of a batch advance one token a step, each at its position.
 
-Shapes: as in ``passes``.
+Shapes: B rows, L positions of the cache, W values of a position.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from mars_core.capture import Captured
+from mars_core.decoder import CacheSize, PassShapes, open_cache
+from mars_core.decoder.positions import Rows
 from training.head.openings import ABOUT, OPENINGS
-from training.head.passes import RowPasses
 
 _QUESTION = 48  # tokens that may follow the prescribed ones
 _MARK = "\ue000"  # stands for the user's words in the template
@@ -67,20 +69,46 @@ class _Begun:
 
 
 class _Rows:
-    """The texts of B rows, on the device: ids [B, L + those of the template's turn], −1 where
-    nothing is prescribed or written yet; ``at``: the position of the newest token; where the
-    answer starts, 0 while the user's turn is written."""
+    """The texts of B rows, on the device, of at most L tokens: ids [B, L + those of the template's
+    turn], −1 where nothing is prescribed or written yet; where the answer starts, 0 while the
+    user's turn is written.
 
-    def __init__(self, passes: RowPasses, turn: list[int], ends: list[int]) -> None:
-        self.passes, self._at = passes, passes.at
-        device, (count, self.length, _) = passes.at.device, passes.values.shape
-        self._rows = torch.arange(count, device=device)
-        self.ids = torch.full((count, self.length + len(turn)), -1, device=device)
-        self.limit, self.start = torch.zeros_like(self._at), torch.zeros_like(self._at)
+    ``run`` is one pass → logits [B, V], which the next one overwrites; on a GPU a replayed graph.
+    Before it ``newest`` and ``at`` [B] are the rows' tokens and their positions; it fills ``values``
+    [B, L, W] there: the read layers' inputs and the last hidden state."""
+
+    def __init__(
+        self,
+        target: PreTrainedModel,
+        feature_layers: tuple[int, ...],
+        count: int,
+        length: int,
+        turn: list[int],
+        ends: list[int],
+    ) -> None:
+        self.length, device = length, target.device
+        self.rows = torch.arange(count, device=device)
+        self.newest, self.at, self.limit, self.start = (
+            torch.zeros_like(self.rows) for _ in range(4)
+        )
+        self.ids = torch.full((count, length + len(turn)), -1, device=device)
         self.greedy = torch.zeros(count, dtype=torch.bool, device=device)
         self._turn, self._ends = (
             torch.tensor(part, dtype=torch.long, device=device) for part in (turn, ends)
         )
+        self._texts = Rows(range(count), None, self.at)
+        size = CacheSize(length, 1, PassShapes(most_rows=count), full_width=True, slots=count)
+        self._cache = open_cache(target, size, (*feature_layers, target.config.num_hidden_layers))
+        self.values = self._cache.features.new_zeros(count, length, self._cache.features.shape[-1])
+        self.run: Callable[[], Tensor] = (
+            Captured(self._pass, device).replay if device.type == "cuda" else self._pass
+        )
+
+    @torch.inference_mode()
+    def _pass(self) -> Tensor:
+        logits = self._cache.chains(self.newest[:, None], self._texts, 1)
+        self.values[self.rows, self.at] = self._cache.features[:, 0]
+        return logits[:, 0]
 
     def begin(self, rows: Tensor, texts: Sequence[_Begun], prefix: int) -> None:
         """Begin: the passes of the prefix need not be repeated, but its last one, for its
@@ -91,34 +119,34 @@ class _Rows:
         self.ids[rows[:, None], torch.arange(first.shape[1], device=device)] = first.to(device)
         self.limit[rows] = torch.tensor([text.limit for text in texts], device=device)
         self.greedy[rows] = torch.tensor([text.greedy for text in texts], device=device)
-        self.start[rows], self._at[rows] = 0, prefix - 1
-        self.passes.ids[rows] = self.ids[rows, prefix - 1]
+        self.start[rows], self.at[rows] = 0, prefix - 1
+        self.newest[rows] = self.ids[rows, prefix - 1]
 
     def append(self, drawn: Tensor, prefix: int, most: int) -> Tensor:
         """Append a token a row: the prescribed one, else the drawn one [B]. A user's turn ends with
         the target's end token or at its limit; the template's words up to the answer, of at most
         ``most`` tokens, follow. Returns the rows whose text has ended."""
-        at = self._at.add_(1)
-        prescribed = self.ids[self._rows, at]
+        at = self.at.add_(1)
+        prescribed = self.ids[self.rows, at]
         ids = torch.where(prescribed < 0, drawn, prescribed)
         last = (ids[:, None] == self._ends).any(-1)
         turns = (self.start == 0) & (last | (at - prefix >= self.limit))
-        self.ids[self._rows, at] = ids
+        self.ids[self.rows, at] = ids
         columns = at[:, None] + torch.arange(len(self._turn), device=at.device)
         turned = torch.where(turns[:, None], self._turn, self.ids.gather(1, columns))
         self.ids.scatter_(1, columns, turned)
         self.start.copy_(torch.where(turns, at + len(self._turn), self.start))
-        self.passes.ids.copy_(turned[:, 0])
+        self.newest.copy_(turned[:, 0])
         answered = (self.start > 0) & (at >= self.start)
         ended = answered & (last | (at - self.start + 1 >= most))
         return (ended | (at + 1 >= self.length)).nonzero()[:, 0]
 
     def finished(self, rows: Tensor) -> Iterator[TextSample]:
-        lengths, starts = (self._at[rows] + 1).tolist(), self.start[rows].tolist()
+        lengths, starts = (self.at[rows] + 1).tolist(), self.start[rows].tolist()
         texts = self.ids[rows].cpu()
         for row, ids, length, start in zip(rows.tolist(), texts, lengths, starts, strict=True):
             if start:
-                values = self.passes.values[row, : length - 1].clone()
+                values = self.values[row, : length - 1].clone()
                 yield TextSample(ids[:length].clone(), start, values)
 
 
@@ -161,11 +189,9 @@ class TextWriter:
         """Tokens of the template before the user's first word."""
         return len(self._prefix)
 
-    def samples(
-        self, tokens: int, note: Callable[[int], None] = lambda _written: None
-    ) -> Iterator[TextSample]:
-        """Samples of about ``tokens`` tokens together, the long ones last; unfinished texts go on
-        in the next call. ``note`` gets the tokens written so far."""
+    def samples(self, tokens: int) -> Iterator[TextSample]:
+        """Yield samples of about ``tokens`` tokens together, the long ones last; unfinished texts
+        go on in the next call."""
         written = 0
         for stream, until in zip(
             self._streams, (tokens * (1 - self._how.long_share), tokens), strict=True
@@ -173,24 +199,24 @@ class TextWriter:
             while written < until:
                 sample = next(stream)
                 written += len(sample.ids) - self.prefix
-                note(written)
                 yield sample
 
     def _stream(self, length: int, long: bool) -> Iterator[TextSample]:
         """Yield texts; every row starts anew when its text has ended."""
         count = max(1, self._how.cells // length)
-        passes = RowPasses(self._target, self._feature_layers, count, length)
+        rows = _Rows(
+            self._target, self._feature_layers, count, length, self._turn, sorted(self._ends)
+        )
         for position, token in enumerate(self._prefix):
-            passes.ids.fill_(token)
-            passes.at.fill_(position)
-            passes.run()
-        rows = _Rows(passes, self._turn, sorted(self._ends))
-        ended = torch.arange(count, device=passes.at.device)
+            rows.newest.fill_(token)
+            rows.at.fill_(position)
+            rows.run()
+        ended = rows.rows
         while True:
             if len(ended):
                 texts = [self._begun(length, long) for _ in range(len(ended))]
                 rows.begin(ended, texts, self.prefix)
-            drawn = self._draw(passes.run(), rows.start > 0, rows.greedy)
+            drawn = self._draw(rows.run(), rows.start > 0, rows.greedy)
             ended = rows.append(drawn, self.prefix, self._how.answer_tokens)
             for sample in rows.finished(ended) if len(ended) else ():
                 answer = sample.ids[sample.start : -1].tolist()

@@ -64,28 +64,22 @@ def real_text(
 
 
 @torch.inference_mode()
-def try_kernels(model: PreTrainedModel, text: Tensor) -> ShapeSearch | None:
-    """Return ``KERNELS`` where they compute all layers of the model and pass on ``text``, with a
-    tree too; else None."""
-    if not is_fast(model):
-        return None
-    with suppress(Exception):  # whatever a compiler raises
-        ids = text.to(input_embedding(model).weight.device)
-        position, margins = _differs_at(model, ids, KERNELS)
-        if position is None:
-            return ShapeSearch(KERNELS, "", margins)
-    return None
-
-
-@torch.inference_mode()
-def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
-    """Find the cheapest shapes that pass on ``text`` and on the model's continuation of it. Without
-    ``text``: any shape."""
-    if text is None:
-        return ShapeSearch(ANY_SHAPE, "it was not checked")
+def find_shapes(
+    model: PreTrainedModel, text: Tensor, *, exact: bool = True, kernels: bool = False
+) -> ShapeSearch:
+    """Find the cheapest shapes that pass on ``text`` and on the model's continuation of it. Not
+    ``exact``: any shape. ``kernels``: these first, if they compute all layers of the model; they pass
+    with a tree too."""
     ids, inexact = text.to(input_embedding(model).weight.device), ""
     margins: Margins = ()
     fast, on_cpu = is_fast(model), ids.device.type == "cpu"
+    if kernels and fast:
+        with suppress(Exception):  # whatever a compiler raises
+            position, margins = _differs_at(model, ids, KERNELS)
+            if position is None:
+                return ShapeSearch(KERNELS, "", margins)
+    if not exact:
+        return ShapeSearch(ANY_SHAPE, "it was not checked")
     for shapes in CANDIDATES:
         if (shapes.row_step == 1 and not (fast and on_cpu)) or (
             shapes.most_rows > _LONGEST and not fast

@@ -11,12 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -28,41 +26,30 @@ from mars_core.models.checks.exactness import ShapeSearch
 _MOST = 1_000_000  # bytes of a result
 
 
-class Passed(NamedTuple):
-    """The result of a model's checks. ``fast``: whether its layers are the engine's own."""
+def place(folder: Path, *settings: object) -> Path:
+    """Return where the result of the model in ``folder`` is kept, on this machine's processor.
+    ``settings``: whatever else it depends on."""
+    here = _versions(), torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
+    made_of = repr((*here, *settings)).encode() + processor()
+    return folder / f"checked-{hashlib.sha256(made_of).hexdigest()[:16]}.json"
 
-    fast: bool
-    search: ShapeSearch
+
+def recall(file: Path) -> tuple[bool, ShapeSearch] | None:
+    """Return whether the layers that passed are the engine's own, and the shapes; None where there is
+    no earlier result."""
+    with suppress(OSError, ValueError, TypeError, LookupError):
+        with file.open(encoding="utf-8") as opened:
+            fast, shapes, inexact, margins = json.loads(opened.read(_MOST))
+        return bool(fast), ShapeSearch(PassShapes(*shapes), str(inexact), finite(margins))
+    return None
 
 
-class Memory:
-    """Keeps the results of the model in ``folder`` (none without one) on this machine's processor.
-    ``settings``: whatever else they depend on."""
-
-    def __init__(self, folder: Path | None, settings: Iterable[object]) -> None:
-        here = _versions(), torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
-        made_of = repr((*here, *settings)).encode() + processor()
-        name = f"checked-{hashlib.sha256(made_of).hexdigest()[:16]}.json"
-        self._file = folder / name if folder else None
-
-    def recall(self) -> Passed | None:
-        """Return the result of an earlier check; None where there is none."""
-        if self._file is None:
-            return None
-        with suppress(OSError, ValueError, TypeError, LookupError):
-            with self._file.open(encoding="utf-8") as opened:
-                fast, shapes, inexact, margins = json.loads(opened.read(_MOST))
-            search = ShapeSearch(PassShapes(*shapes), str(inexact), finite(margins))
-            return Passed(bool(fast), search)
-        return None
-
-    def keep(self, passed: Passed) -> None:
-        """Write the result, whole or not at all; a folder that cannot be written is left as it is."""
-        if self._file is not None:
-            part = self._file.with_suffix(f".{os.getpid()}.part")
-            with suppress(OSError):
-                part.write_text(json.dumps([passed.fast, *passed.search]), encoding="utf-8")
-                part.replace(self._file)
+def keep(file: Path, fast: bool, search: ShapeSearch) -> None:
+    """Write the result, whole or not at all; a folder that cannot be written is left as it is."""
+    part = file.with_suffix(f".{os.getpid()}.part")
+    with suppress(OSError):
+        part.write_text(json.dumps([fast, *search]), encoding="utf-8")
+        part.replace(file)
 
 
 @cache

@@ -49,6 +49,12 @@ def header_of(file: Path, name: str) -> Header:
     return header
 
 
+def header_in(folder: Path, name: str) -> Header | None:
+    """Return that of the GGUF file whose weights a folder has; None where they are no such file's.
+    Raises ModelError."""
+    return header_of(folder / SOURCE, name) if (folder / SOURCE).is_file() else None
+
+
 def has_plain_tokenizer(folder: Path) -> bool:
     """Return whether the tokenizer in ``folder``, of a GGUF file, is one for the plain class; those
     of earlier versions are not."""

@@ -19,9 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mars_core.decoder.quantised.library import lacks_products, multiplies_int4
 from mars_core.models.errors import ModelError, brief
+from mars_core.models.gguf.kinds import FORMS
 
 TOKENS, EMBEDDING = "tokenizer.ggml.tokens", "token_embd.weight"
+_PLAIN = ("F32", "F16", "BF16")
 _SCALARS = {
     0: "B",
     1: "b",
@@ -61,6 +64,10 @@ class Stored(NamedTuple):
         numbers, size = gguf.GGML_QUANT_SIZES[self.kind]
         return self.shape[-1] // numbers * size
 
+    @property
+    def bytes(self) -> int:
+        return self.rows * self.row_bytes
+
     def read(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Return the rows [start, stop) as they are in the file, uint8 [n, bytes]."""
         count = (self.rows if stop is None else stop) - start
@@ -92,6 +99,21 @@ class Header(NamedTuple):
     @property
     def parameters(self) -> int:
         return sum(math.prod(each.shape) for each in self.tensors.values())
+
+    @property
+    def halved(self) -> bool:
+        """Whether bfloat16 holds its numbers: also quantised ones count as such."""
+        return any(each.kind.name not in ("F32", "F16") for each in self.tensors.values())
+
+    def lacks_levels(self) -> str:
+        """Return why the weights cannot be used as they are; empty where they can."""
+        kinds = {each.kind for each in self.tensors.values() if each.kind.name not in _PLAIN}
+        if others := sorted(kind.name for kind in kinds - FORMS.keys()):
+            return f"its file has tensors in {', '.join(others)}"
+        if not kinds:
+            return "its file has no quantised tensors"
+        four = any(FORMS[kind].bits == 4 for kind in kinds)
+        return "" if four and multiplies_int4() else lacks_products()
 
     def outline(self) -> bytes:
         """Return a small GGUF file with the same facts but for long lists, the size of the
@@ -150,7 +172,7 @@ def _header(path: Path) -> Header:
         stored = Stored(path, gguf.GGMLQuantizationType(kind), shape, begin + at)
         if shape[-1] % gguf.GGML_QUANT_SIZES[stored.kind][0]:
             raise ValueError(f"{tensor} ends within a block")
-        if stored.begin + stored.rows * stored.row_bytes > size:
+        if stored.begin + stored.bytes > size:
             raise ValueError("it ends too early")
         tensors[tensor] = stored
     return Header(facts, tuple(tokens), tensors, b"".join(short), len(short))

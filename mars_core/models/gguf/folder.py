@@ -27,20 +27,12 @@ _WAIT_S = 3600  # for another process that has the same file in hand
 
 
 def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """Do as ``source.description``, for GGUF files too."""
+    """Do as ``source.description``, for GGUF files too, whose weights are in the folder. The
+    revision of one on this machine is ``local:`` and 12 digits of its SHA-256."""
     if not ref.name.endswith(GGUF):
         return source.description(ref, progress)
     with explained(ref):
         return _folder(ref, progress)
-
-
-def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """Do as ``source.weights``, for GGUF files too. The revision of one on this machine is
-    ``local:`` and 12 digits of its SHA-256."""
-    if not ref.name.endswith(GGUF):
-        return source.weights(ref, progress)
-    with explained(ref):
-        return _folder(ref, lambda _: None)  # described before
 
 
 def fetch_default(progress: Progress, file: Path | None = None) -> Path:

@@ -28,7 +28,7 @@ class _Parts(NamedTuple):
 
 def levels_of(kind: Kind, rows: Tensor) -> Levels:
     """Return the levels of ``rows``, uint8 [n, bytes], of a kind in ``FORMS``."""
-    form, read = FORMS[kind], _READERS[kind]
+    form, read = _LAYOUTS[kind]
     levels, scales, minimums = read(rows.unflatten(1, (-1, gguf.GGML_QUANT_SIZES[kind][1])))
     low = None if minimums is None else minimums.flatten(1)
     return Levels(form, levels.flatten(1), scales.flatten(1), low)
@@ -117,23 +117,14 @@ def _q6_k(blocks: Tensor) -> _Parts:
 # Of a byte: its bits, from the lowest, as the fifth bits of the eight bytes of a word.
 _FIFTH = (torch.arange(256)[:, None] >> torch.arange(8) & 1).mul(16).byte().view(torch.int64)[:, 0]
 
-FORMS = {
-    Kind.Q4_0: Form(4, 32, 8, 0),
-    Kind.Q4_1: Form(4, 32, 0, 1),
-    Kind.Q5_0: Form(5, 32, 16, 0),
-    Kind.Q5_1: Form(5, 32, 0, 1),
-    Kind.Q8_0: Form(8, 32, 128, 0),
-    Kind.Q4_K: Form(4, 32, 0, 1),
-    Kind.Q5_K: Form(5, 32, 0, 1),
-    Kind.Q6_K: Form(6, 16, 32, 0),
+_LAYOUTS: dict[Kind, tuple[Form, Callable[[Tensor], _Parts]]] = {
+    Kind.Q4_0: (Form(4, 32, 8, 0), _q4),
+    Kind.Q4_1: (Form(4, 32, 0, 1), _q4),
+    Kind.Q5_0: (Form(5, 32, 16, 0), _q5),
+    Kind.Q5_1: (Form(5, 32, 0, 1), _q5),
+    Kind.Q8_0: (Form(8, 32, 128, 0), _q8),
+    Kind.Q4_K: (Form(4, 32, 0, 1), _q4_k),
+    Kind.Q5_K: (Form(5, 32, 0, 1), _q5_k),
+    Kind.Q6_K: (Form(6, 16, 32, 0), _q6_k),
 }
-_READERS: dict[Kind, Callable[[Tensor], _Parts]] = {
-    Kind.Q4_0: _q4,
-    Kind.Q4_1: _q4,
-    Kind.Q5_0: _q5,
-    Kind.Q5_1: _q5,
-    Kind.Q8_0: _q8,
-    Kind.Q4_K: _q4_k,
-    Kind.Q5_K: _q5_k,
-    Kind.Q6_K: _q6_k,
-}
+FORMS = {kind: form for kind, (form, _) in _LAYOUTS.items()}

@@ -50,10 +50,10 @@ def read_model(
     found = _Found(header, model, dtype)
     called = label(ModelRef(name))
     done, size = 0, (folder / SOURCE).stat().st_size
-    for tensor in header.tensors:
+    for tensor, stored in header.tensors.items():
         progress(f"Loading {called}: weights, {gigabytes(done)} of {gigabytes(size)}")
         found.add(tensor)
-        done += header.tensors[tensor].rows * header.tensors[tensor].row_bytes
+        done += stored.bytes
     found.install(name)
     model.eval()
     return model

@@ -53,12 +53,10 @@ def started(
     pair: Pair,
     drafter: DrafterConfig,
     sampling: Sampling = SAMPLINGS[0],
-    *,
-    prompt: str = PROMPT,
-    new: int = 20,
-    **named: Any,
+    **options: Any,
 ) -> Run:
-    return Session(pair).start(config_for(pair, drafter, sampling, prompt=prompt, new=new, **named))
+    usual = {"prompt": PROMPT, "new": 20}
+    return Session(pair).start(config_for(pair, drafter, sampling, **usual | options))
 
 
 def written(*options: Any, **named: Any) -> Trace:

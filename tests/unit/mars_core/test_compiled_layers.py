@@ -21,7 +21,7 @@ from mars_core.decoder.quantised.layers import CompiledLayers
 from mars_core.decoder.quantised.library import lacks_products
 from mars_core.decoder.quantised.weights import in_eight_bits
 from mars_core.eagle3.cache import prepare_head
-from mars_core.models.checks.exactness import find_shapes, try_kernels
+from mars_core.models.checks.exactness import find_shapes
 from tests import eagle_heads
 from tests.checkpoints import random_ids, tiny_model
 from tests.kernel_passes import cache_of_kernels, head_outputs
@@ -129,11 +129,12 @@ def test_a_weight_in_8_bits_is_the_weight_within_half_a_step() -> None:
 def test_a_model_is_read_by_them_where_they_compute_all_of_its_layers() -> None:
     text = random_ids(120)
     model = fast_model("llama", head_dim=48)
-    found = try_kernels(model, text)
-    assert found is not None and found.shapes == KERNELS and not found.inexact
+    found = find_shapes(model, text, kernels=True)
+    assert found.shapes == KERNELS and not found.inexact
+    assert find_shapes(model, text).shapes != KERNELS  # which were not asked for
     for kind, options in (("gemma2", {"head_dim": 32}), ("llama", {"head_dim": 24})):
         other = fast_model(kind, **options)
         assert not has_fused([layer.core for layer in other.model.layers])
-        assert try_kernels(other, text) is None
-        assert not find_shapes(other, text).inexact
+        found = find_shapes(other, text, kernels=True)
+        assert found.shapes != KERNELS and not found.inexact
         assert open_cache(other, CacheSize(60, 24, KERNELS)).path == "fast layers"

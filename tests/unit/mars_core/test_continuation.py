@@ -3,7 +3,7 @@ That the rest of a run is the same: test_live.py."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -13,38 +13,21 @@ from mars_core.types import (
     DrafterConfig,
     PrefixToken,
     PromptConfig,
-    RunConfig,
     Sampling,
     StopReason,
     Trace,
 )
 from tests.checkpoints import tiny_model
-from tests.live_pairs import GREEDY, config_for, decoded, pair_of, random_pair
+from tests.live_pairs import pair_of, random_pair, traced
 from tests.unit.mars_core.byte_level import BYTES, byte_level_tokenizer
 
 NEW = 16
+MODEL = DrafterConfig("model", k=3)
 
 
 @pytest.fixture(scope="module")
 def free() -> Pair:
     return random_pair(noise=0.05, eos=frozenset())
-
-
-def config(
-    pair: Pair,
-    kind: str,
-    sampling: Sampling = GREEDY,
-    *,
-    stop: tuple[str, ...] = (),
-    new: int = NEW,
-    **options: Any,
-) -> RunConfig:
-    prompt, drafter = PromptConfig("once", stop=stop), DrafterConfig(kind, k=3)
-    return config_for(pair, drafter, sampling, prompt=prompt, new=new, **options)
-
-
-def run(pair: Pair, *options: Any, **named: Any) -> Trace:
-    return decoded(pair, config(pair, *options, **named))
 
 
 def spans(trace: Trace) -> list[PrefixToken]:
@@ -56,7 +39,7 @@ def spans(trace: Trace) -> list[PrefixToken]:
 
 
 def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
-    original = run(free, "model")
+    original = traced(free, MODEL, new=NEW)
     prefix = original.token_ids[:8]
     inside = original.text[2:5]
     across = original.text[original.tokens[8].start - 2 : original.tokens[8].end]
@@ -64,9 +47,11 @@ def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
     assert inside not in original.text[3:], (
         "the stop string of this test stands in the given part only"
     )
-    free_text = run(free, "model", prefix=prefix, new=NEW - 8, stop=(inside,))
+    free_text, stopped = (
+        traced(free, MODEL, prompt=PromptConfig("once", stop=(stop,)), prefix=prefix, new=NEW - 8)
+        for stop in (inside, across)
+    )
     assert (free_text.stop_reason, free_text.text) == (StopReason.LENGTH, original.text)
-    stopped = run(free, "model", prefix=prefix, new=NEW - 8, stop=(across,))
     assert stopped.stop_reason is StopReason.STOP_STRING
     assert len(stopped.tokens) == 1
 
@@ -82,17 +67,11 @@ def bytes_pair() -> Pair:
 @pytest.mark.parametrize("seed", range(2))
 def test_text_and_spans_are_the_same_wherever_bytes_are_cut(bytes_pair: Pair, seed: int) -> None:
     """Noise in bytes is full of characters that are never finished, and of some that are."""
-    original = run(bytes_pair, "ngram", Sampling(2.0), seed=seed)
+    written = partial(traced, bytes_pair, DrafterConfig("ngram", k=3), Sampling(2.0), seed=seed)
+    original = written(new=NEW)
     assert any(token.start == token.end for token in original.tokens)
     for n in range(NEW):
-        rest = run(
-            bytes_pair,
-            "ngram",
-            Sampling(2.0),
-            seed=seed,
-            prefix=original.token_ids[:n],
-            new=NEW - n,
-        )
+        rest = written(prefix=original.token_ids[:n], new=NEW - n)
         assert (rest.text, spans(rest)) == (original.text, spans(original))
         assert [token.position for token in rest.tokens] == list(range(n, NEW))
         assert rest.summary.new_tokens == NEW - n and rest.config.prefix == original.token_ids[:n]

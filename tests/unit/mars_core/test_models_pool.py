@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from mars_core.models import (
-    MemoryFit,
     ModelError,
     ModelPool,
     PairSpec,
@@ -25,6 +24,7 @@ from mars_core.models import (
 from mars_core.models import pool as pool_module
 from mars_core.models.catalog import CUSTOM
 from mars_core.models.memory import bytes_each
+from mars_core.models.summary import summarised
 from tests.checkpoints import tiny_checkpoint
 
 
@@ -35,7 +35,8 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> tuple[PairSpec, ...]:
         for seed in range(3)
     ]
     return tuple(
-        replace(custom_pair(str(folder), str(folder)), key=folder.parent.name) for folder in folders
+        summarised(replace(custom_pair(str(folder), str(folder)), key=folder.parent.name))[0]
+        for folder in folders
     )
 
 
@@ -138,11 +139,6 @@ def test_a_containers_limit_counts_and_its_file_cache_is_free(cgroup: Path) -> N
 def test_without_a_limit_the_machines_memory_counts(cgroup: Path, limit: str | None) -> None:
     (cgroup / "memory.max").unlink() if limit is None else (cgroup / "memory.max").write_text(limit)
     assert memory.free_bytes(CPU) == pytest.approx(psutil.virtual_memory().available, rel=0.2)
-
-
-def test_a_pair_of_unknown_size_is_not_called_too_large_and_sizes_have_a_fitting_unit() -> None:
-    assert [MemoryFit(size, 10, "cpu").fits for size in (0, 10, 11)] == [True, True, False]
-    assert (memory.gigabytes(9_800_000_000), memory.gigabytes(40_000_000)) == ("9.8 GB", "40 MB")
 
 
 def test_what_the_allocator_keeps_is_free_but_for_pools_of_graphs_and_other_devices(

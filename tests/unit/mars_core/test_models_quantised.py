@@ -28,7 +28,7 @@ from mars_core.decoder.quantised.weights import (
     QuantisedEmbedding,
 )
 from mars_core.models import ModelError, ModelPool, custom_pair, memory
-from mars_core.models.gguf import kept
+from mars_core.models.gguf import file as header_file
 from mars_core.models.gguf.file import read_header
 from mars_core.models.gguf.kinds import FORMS, numbers_of
 from mars_core.models.gguf.model import read_model
@@ -36,7 +36,8 @@ from mars_core.models.loading import suited
 from mars_core.models.source import SOURCE, PlannedModel
 from mars_core.types import DrafterConfig, ModelRef, Sampling
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model
-from tests.gguf_files import TOKENS, TURNED, names_in_files, tokenizer_facts, turned, write
+from tests.folders import load
+from tests.gguf_files import TOKENS, TURNED, Values, write, write_model
 from tests.live_pairs import traced
 
 WIDTHS: dict[str, Any] = {
@@ -54,7 +55,7 @@ HALVES = {  # where numbers in float16 stand in a block
 native = pytest.mark.skipif(bool(lacks_products()), reason=lacks_products())
 
 
-def random_blocks(kind: Kind, rows: int, columns: int) -> np.ndarray[Any, Any]:
+def random_blocks(kind: Kind, rows: int, columns: int) -> Values:
     """Return rows of any levels, of numbers near 1/20."""
     count, size = gguf.GGML_QUANT_SIZES[kind]
     source = np.random.default_rng(rows)
@@ -75,39 +76,21 @@ def stored(
     sized = kind not in ("llama", "qwen2")
     config = {**WIDTHS, **({"head_dim": 64} if sized else {}), **fields}
     model: Any = tiny_model(kind, **config)
-    writer = gguf.GGUFWriter(path, kind)
-    facts = {
-        "block_count": model.config.num_hidden_layers,
-        "context_length": 512,
-        "embedding_length": 256,
-        "feed_forward_length": 256,
-        "attention.head_count": 4,
-        "attention.head_count_kv": 2,
-    }
-    for key, value in facts.items():
-        writer.add_uint32(f"{kind}.{key}", value)
-    writer.add_layer_norm_rms_eps(model.config.rms_norm_eps)
-    writer.add_rope_freq_base(10000.0)
-    tokenizer_facts(writer)
-    names = names_in_files(model)
-    for name, parameter in model.named_parameters():
-        rotary = kind == "llama" and name.endswith(TURNED)
+
+    def quantised(name: str, values: Values) -> tuple[Values, Kind]:
         of = four if "_proj.weight" in name else table if "embed" in name else Kind.F32
-        values = turned(parameter.numpy(), 64) if rotary else parameter.numpy()
         data = (
             random_blocks(of, *values.shape)
             if of in (Kind.Q4_K, Kind.Q5_K, Kind.Q6_K, Kind.IQ4_NL)
-            else (gguf.quants.quantize(values, of))
+            else gguf.quants.quantize(values, of)
         )
         back = torch.from_numpy(gguf.quants.dequantize(data, of).copy())
-        if rotary:
+        if kind == "llama" and name.endswith(TURNED):
             back = back.view(-1, 32, 2, back.shape[-1]).transpose(1, 2).reshape(back.shape)
-        parameter.copy_(back)
-        if kind.startswith("gemma") and "norm" in name:
-            data = data + 1
-        writer.add_tensor(names[name], data, raw_dtype=of)
-    write(writer)
-    return path, model
+        model.get_parameter(name).copy_(back)
+        return data + 1 if kind.startswith("gemma") and "norm" in name else data, of
+
+    return write_model(path, model, kind, quantised), model
 
 
 @pytest.fixture(autouse=True)
@@ -342,23 +325,23 @@ def test_what_cannot_be_kept_is_read_as_numbers_and_named(
     four: Kind, without: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if without:
-        for place in (kept, weights):
+        for place in (header_file, weights):
             monkeypatch.setattr(place, "lacks_products", lambda: reason)
     table = Kind.F32 if four is Kind.F32 else Kind.Q8_0
     path, _ = stored(tmp_path / "it.gguf", four=four, table=table)
-    assert ModelPool(device="cpu").get(custom_pair(str(path))).dtype == torch.float32
+    assert load(path).dtype == torch.float32
     with pytest.raises(ModelError, match=f"cannot be used in gguf here: {reason}; choose"):
-        ModelPool(device="cpu", dtype="gguf").get(custom_pair(str(path)))
+        load(path, dtype="gguf")
 
 
 @pytest.mark.skipif(not multiplies_int4(), reason="no kernel")
 def test_without_a_compiler_4_bits_are_multiplied_by_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in (kept, weights):
+    for place in (header_file, weights):
         monkeypatch.setattr(place, "lacks_products", lambda: "no compiler")
     path, _ = stored(tmp_path / "it.gguf", four=Kind.Q4_0)
-    pair = ModelPool(device="cpu").get(custom_pair(str(path)))
+    pair = load(path)
     assert memory.dtype_name(pair.dtype) == "gguf" and pair.exact, pair.inexact
     read = [each.weights for each in pair.target.modules() if isinstance(each, QuantisedLinear)]
     assert read and all(isinstance(each, Int4) for some in read for each in some)
@@ -368,10 +351,10 @@ def test_without_a_compiler_4_bits_are_multiplied_by_torch(
 def test_a_draft_model_without_such_a_file_runs_in_float32(file: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
-    target = ModelPool(device="cpu").get(custom_pair(str(file)))
+    target = load(file)
     draft = tiny_checkpoint("llama", tmp_path, vocab_size=len(TOKENS))
     AutoTokenizer.from_pretrained(target.target.name_or_path).save_pretrained(draft)
-    pair = ModelPool(device="cpu").get(custom_pair(str(file), str(draft)))
+    pair = load(file, draft)
     assert pair.draft is not None and (memory.dtype_name(pair.dtype), pair.draft.dtype) == (
         "gguf",
         torch.float32,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -31,7 +32,6 @@ from mars_core.types import (
     Outcome,
     Processors,
     Sampling,
-    Trace,
 )
 from tests.live_pairs import DRAFTS, config_for, generated, ready_pair, traced
 from tests.unit.mars_core.test_verification import keys
@@ -58,15 +58,7 @@ def pair() -> Pair:
     return ready_pair()
 
 
-def written(
-    pair: Pair,
-    drafter: DrafterConfig,
-    sampling: Sampling,
-    rule: str = "strict",
-    new: int = 24,
-    seed: int = 0,
-) -> Trace:
-    return traced(pair, drafter, sampling, prompt=PROMPT, rule=rule, new=new, seed=seed)
+written = partial(traced, prompt=PROMPT)
 
 
 def generate_options(pair: Pair, chosen: Processors) -> dict[str, object]:
@@ -130,7 +122,8 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
     """Kept or rejected, at temperature 1, with all processors; and a coupled or greedy draft does
     not change the text."""
     sampling = Sampling(1.0, 30, processors=WARM)
-    trace = written(pair, DRAFTS[name], sampling, "mars-gap" if name == "tree" else "strict")
+    rule = "mars-gap" if name == "tree" else "strict"
+    trace = written(pair, DRAFTS[name], sampling, rule=rule)
     text, prompt = [*trace.prompt_ids], len(trace.prompt_ids)
     warpers = LogitsProcessorList(
         [TopKLogitsWarper(30), MinPLogitsWarper(0.05), TypicalLogitsWarper(0.9)]

@@ -21,7 +21,6 @@ from mars_core.types import (
     Processors,
     PromptConfig,
     RuleConfig,
-    RunConfig,
     Sampling,
     ShiftKind,
     Status,
@@ -31,12 +30,17 @@ from mars_core.types import (
 )
 from tests import live_pairs
 from tests.checkpoints import BOS, SPECIAL
-from tests.live_pairs import decoded, random_pair
+from tests.live_pairs import config_for, decoded, random_pair, traced
 from tests.unit.mars_core.test_classifier import classified
 
 WARM = Sampling(1.0)
 TOGETHER = "rule none and drafter none can only be used together"
 LAST = 7  # the id that ends a text
+CHAIN, SAMPLED = (
+    DrafterConfig("model", mode=mode) for mode in (DraftMode.GREEDY, DraftMode.SAMPLED)
+)
+TREE = DrafterConfig("eagle3", mode=DraftMode.GREEDY, tree=TreeShape(20, 4, 5))
+NONE, NGRAM = DrafterConfig("none"), DrafterConfig("ngram", mode=DraftMode.GREEDY)
 
 
 @pytest.fixture(scope="module")
@@ -44,35 +48,10 @@ def pair() -> Pair:
     return random_pair(eos=frozenset())
 
 
-def config_for(
-    pair: Pair,
-    text: str = "once",
-    rule: str = "mars",
-    *,
-    kind: str = "model",
-    k: int = 5,
-    mode: DraftMode = DraftMode.GREEDY,
-    sampling: Sampling = WARM,
-    new: int = 24,
-    seed: int = 0,
-    stop: tuple[str, ...] = (),
-    tree: TreeShape | None = None,
-    prefix: tuple[int, ...] = (),
-    **parameters: float,
-) -> RunConfig:
-    drafter, prompt = DrafterConfig(kind, None, k, mode, tree), PromptConfig(text, stop=stop)
-    config = live_pairs.config_for(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
-    return replace(config, rule=RuleConfig(rule, parameters), prefix=prefix)
-
-
-def traced(pair: Pair, *options: Any, **named: Any) -> Trace:
-    return decoded(pair, config_for(pair, *options, **named))
-
-
 @pytest.fixture(scope="module")
 def free(pair: Pair) -> Trace:
     """Of 40 tokens, whatever they are."""
-    return traced(pair, rule="strict", new=40)
+    return traced(pair, CHAIN, WARM, new=40)
 
 
 @pytest.fixture(scope="module")
@@ -80,29 +59,34 @@ def headed(pair: Pair) -> Pair:
     return live_pairs.headed(pair)
 
 
-def tree_of(*shape: int) -> dict[str, Any]:
-    return {"kind": "eagle3", "tree": TreeShape(*shape)}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"text": ""}, "The prompt is empty"),
-        ({"new": 253}, "max_new_tokens is 253.*4 tokens.*1 to 252.*256"),
-        ({"text": "x" * 100_000}, "prompt has 100000 tokens.*does not fit.*256"),
-        ({"kind": "none"}, f"The rule is mars and the drafter none; {TOGETHER}"),
-        ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "is sampled; drafter ngram takes greedy"),
-        ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, suffix, ngram or none"),
-        ({"tree": TreeShape()}, "tree is set; drafter model drafts chains only"),
+        ({"prompt": PromptConfig("")}, "The prompt is empty"),
+        ({"max_new_tokens": 253}, "max_new_tokens is 253.*4 tokens.*1 to 252.*256"),
+        ({"prompt": PromptConfig("x" * 100_000)}, "prompt has 100000 tokens.*does not fit.*256"),
+        ({"drafter": NONE}, f"The rule is mars and the drafter none; {TOGETHER}"),
         (
-            {"rule": "ensemble", "kind": "ngram"},
+            {"drafter": replace(NGRAM, mode=DraftMode.SAMPLED)},
+            "is sampled; drafter ngram takes greedy",
+        ),
+        (
+            {"drafter": replace(TREE, tree=None)},
+            "has no EAGLE-3 head; choose drafter model, suffix, ngram or none",
+        ),
+        (
+            {"drafter": replace(CHAIN, tree=TreeShape())},
+            "tree is set; drafter model drafts chains only",
+        ),
+        (
+            {"rule": RuleConfig("ensemble"), "drafter": NGRAM},
             "needs the drafter's probabilities; drafter ngram has none",
         ),
         (
-            {"rule": "fly", "mode": DraftMode.SAMPLED},
+            {"rule": RuleConfig("fly"), "drafter": SAMPLED},
             "rule fly is defined for coupled and greedy drafts only",
         ),
-        (tree_of(5, 3, 3) | {"rule": "fly"}, "rule fly is defined for chains only"),
+        ({"rule": RuleConfig("fly"), "drafter": TREE}, "rule fly is defined for chains only"),
         ({"prefix": (1, 10_000)}, "Token 1 of the given beginning has id 10000; .* are 0 to "),
         ({"prefix": (LAST, 1)}, f"Token 0 of the given beginning, id {LAST}, ends the text"),
         ({"prefix": (1,) * 250}, "4 tokens and the given beginning 250; 1 to 2 fit into .*256"),
@@ -112,32 +96,27 @@ def tree_of(*shape: int) -> dict[str, Any]:
 def test_bad_input_gets_one_sentence(
     pair: Pair, headed: Pair, change: dict[str, Any], message: str
 ) -> None:
-    chosen = headed if change.get("kind") == "eagle3" and "tree" in change else pair
-    config = config_for(chosen, **change)
+    chosen = headed if change.get("drafter") is TREE else pair
+    config = replace(config_for(chosen, CHAIN, WARM, rule="mars"), **change)
     with pytest.raises(ValueError, match=message) as caught:
         Session(replace(chosen, eos_ids=frozenset((LAST,)))).start(config)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("rule", "draft", "temperature"),
+    ("rule", "drafter", "temperature"),
     [
-        *((rule, "tree", 0.0) for rule in ("strict", "mars", "topk-delta")),
-        *((rule, "tree", 1.0) for rule in ("mars", "mars-reference", "threshold")),
-        *product(("strict", "mars", "mars-algorithm1"), ("greedy",), (0.0, 1.0)),
-        *((rule, "sampled", 1.0) for rule in ("strict", "mars", "mars-algorithm1")),
+        *((rule, TREE, 0.0) for rule in ("strict", "mars", "topk-delta")),
+        *((rule, TREE, 1.0) for rule in ("mars", "mars-reference", "threshold")),
+        *product(("strict", "mars", "mars-algorithm1"), (CHAIN,), (0.0, 1.0)),
+        *((rule, SAMPLED, 1.0) for rule in ("strict", "mars", "mars-algorithm1")),
     ],
 )
 def test_trace_accounts_for_every_drafted_token(
-    headed: Pair, rule: str, draft: str, temperature: float
+    headed: Pair, rule: str, drafter: DrafterConfig, temperature: float
 ) -> None:
-    kind: dict[str, Any] = (
-        {"kind": "eagle3", "tree": TreeShape(20, 4, 5)}
-        if draft == "tree"
-        else {"mode": DraftMode(draft)}
-    )
-    trace = traced(headed, rule=rule, sampling=Sampling(temperature), new=24, **kind)
-    assert trace.config.drafter.model == (headed.head_ref if draft == "tree" else headed.draft_ref)
+    trace = traced(headed, drafter, Sampling(temperature), rule=rule)
+    assert trace.config.drafter.model == (headed.head_ref if drafter.tree else headed.draft_ref)
     assert [token.position for token in trace.tokens] == list(range(24))
     summary = trace.summary
     assert summary.accepted + summary.relaxed + summary.rejected == summary.drafted
@@ -171,15 +150,14 @@ def test_trace_accounts_for_every_drafted_token(
         assert all(token.position == end.position for token in refused)
 
 
-@pytest.mark.parametrize("kind", ["model", "eagle3"])
+@pytest.mark.parametrize("drafter", [CHAIN, TREE], ids=["chain", "tree"])
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
-    headed: Pair, kind: str, temperature: float
+    headed: Pair, drafter: DrafterConfig, temperature: float
 ) -> None:
     """p, logprob, rank, margin and entropy from one pass over the full text; their sums are the
     run's."""
-    tree = TreeShape(20, 4, 5) if kind == "eagle3" else None
-    trace = traced(headed, kind=kind, tree=tree, sampling=Sampling(temperature), new=40)
+    trace = traced(headed, drafter, Sampling(temperature), rule="mars", new=40)
     ids = torch.tensor([[*trace.prompt_ids, *trace.token_ids]])
     logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
     for token in (
@@ -210,7 +188,7 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
     if shape and RULES[rule].siblings is Siblings.REFUSED:
         return
     pair = classified(headed)
-    config = config_for(pair, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12)
+    config = config_for(pair, DrafterConfig("eagle3", tree=shape), WARM, rule=rule, new=12)
     trace = decoded(pair, config)
     kind, recorded = trace.config.shift_kind, trace.config.environment.get("tv")
     assert recorded == (None if kind is ShiftKind.EXACT else kind)
@@ -227,9 +205,9 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
 
 
 def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> None:
-    first, second = (traced(pair, seed=5) for _ in range(2))
+    first, second, other = (traced(pair, CHAIN, WARM, rule="mars", seed=n) for n in (5, 5, 6))
     assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]
-    assert traced(pair, seed=6).token_ids != first.token_ids
+    assert other.token_ids != first.token_ids
     # what it ran on is said of this run, not of the one whose settings these are
     stored = replace(first.config, environment={"torch": "0.1", "batch": "8"})
     assert Session(pair).start(stored).config == first.config
@@ -239,7 +217,7 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
     """mars on greedy drafts: accepted iff it is the target's token or one of the two best at low
     margin; TV = f (1 − p)."""
-    trace = traced(pair, sampling=Sampling(temperature), new=80)
+    trace = traced(pair, CHAIN, Sampling(temperature), rule="mars", new=80)
     outcomes = set()
     for token in (token for step in trace.steps for token in step.tokens):
         outcomes.add(token.outcome)
@@ -268,9 +246,8 @@ def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(headed: Pair, free:
         if token.id in free.token_ids[:position]:
             continue
         ending = replace(headed, eos_ids=frozenset((token.id,)))
-        for kind in ({"kind": "none"}, {}, {"kind": "ngram"}, tree_of(20, 4, 5)):
-            rule = "strict" if kind.get("kind") != "none" else "none"
-            trace = traced(ending, rule=rule, new=40, **kind)
+        for drafter in (NONE, CHAIN, NGRAM, TREE):
+            trace = traced(ending, drafter, WARM, new=40)
             assert trace.token_ids == free.token_ids[: position + 1]
             assert (trace.status, trace.stop_reason) == (Status.COMPLETED, StopReason.EOS)
 
@@ -278,7 +255,7 @@ def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(headed: Pair, free:
 def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair, free: Trace) -> None:
     stop = free.text[7:10]
     at = free.text.index(stop)
-    trace = traced(pair, rule="strict", new=40, stop=("never", stop))
+    trace = traced(pair, CHAIN, WARM, prompt=PromptConfig("once", stop=("never", stop)), new=40)
     assert trace.stop_reason is StopReason.STOP_STRING
     assert trace.text == free.text[: at + 3]
     assert trace.summary.new_tokens == len(trace.tokens)
@@ -286,11 +263,11 @@ def test_stop_string_ends_the_text_at_the_token_that_completes_it(pair: Pair, fr
 
 def test_the_name_of_a_special_token_is_a_stop_string_though_it_has_no_text(pair: Pair) -> None:
     often = Sampling(1.0, processors=Processors(logit_bias=((f"[{BOS}]", 3.0),)))
-    runs = (traced(pair, rule="strict", sampling=often, new=40, seed=seed) for seed in range(20))
+    runs = (traced(pair, CHAIN, often, new=40, seed=seed) for seed in range(20))
     free = next(run for run in runs if BOS in run.token_ids[1:] and run.token_ids[0] != BOS)
     written = free.token_ids[: free.token_ids.index(BOS) + 1]
-    stop, seed = (SPECIAL[BOS],), free.config.seed
-    trace = traced(pair, rule="strict", sampling=often, new=40, seed=seed, stop=stop)
+    stopping = PromptConfig("once", stop=(SPECIAL[BOS],))
+    trace = traced(pair, CHAIN, often, prompt=stopping, new=40, seed=free.config.seed)
     assert (trace.stop_reason, trace.token_ids) == (StopReason.STOP_STRING, written)
     assert trace.text and SPECIAL[BOS] not in trace.text
 
@@ -300,7 +277,7 @@ def test_time_between_two_steps_is_not_the_run_s(
 ) -> None:
     clock = iter(range(10_000_000))
     monkeypatch.setattr("time.perf_counter", lambda: next(clock))
-    run: Run = Session(pair).start(config_for(pair))
+    run: Run = Session(pair).start(config_for(pair, CHAIN, WARM, rule="mars"))
     first = next(run)
     for _ in range(100_000):
         next(clock)

@@ -109,24 +109,6 @@ def test_a_summary_is_that_of_its_steps(steps: Sequence[Step], expected: dict[st
         assert getattr(summary, name) == pytest.approx(value, nan_ok=True), name
 
 
-@pytest.mark.parametrize(
-    ("ids", "loop"),
-    [
-        ([], (0, -1)),
-        (list(range(8)) * 3, (8, 8)),
-        ([7] * 24, (1, 1)),
-        ([*range(100), *list(range(97)) * 4, 3, 9], (0, -1)),  # it left the loop
-        ([*range(100), *list(range(97)) * 4, 200], (97, 197)),  # which an end of turn is not
-        ([*range(9), *list(range(300)) * 4][:-7], (300, 309)),
-        ([*list(range(8)) * 3, -1], (-1, -1)),
-    ],
-)
-def test_a_loop_is_any_span_three_times_in_a_row_at_the_end(
-    ids: list[int], loop: tuple[int, int]
-) -> None:
-    assert loop_of(ids) == loop
-
-
 def test_loops_within_a_text_go_from_the_first_repeat_to_after_the_last() -> None:
     """Of three times or more and at least 24 tokens; what is left is a loop too."""
     rest = list(range(100, 130))
@@ -154,6 +136,10 @@ def test_loops_are_those_that_trying_every_span_finds(monkeypatch: pytest.Monkey
             span, start = loop_of(ids)
             assert any(each == span for each, _ in ends)
             assert ids[start : len(ids) - 1] == ids[start - span : len(ids) - 1 - span]
+    assert loop_of([*ids, UNKNOWN]) == (UNKNOWN, UNKNOWN)
+    monkeypatch.undo()
+    for repeats, loop in ((3, (8, 8)), (2, (0, -1))):  # three times or more in a row
+        assert loop_of(list(range(8)) * repeats) == loop
 
 
 def test_before_a_loop_the_numbers_are_those_of_the_steps_that_end_there() -> None:

@@ -17,10 +17,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
 from mars_core.decoder import prepare
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.models import ModelPool, custom_pair
 from mars_core.models.errors import ModelError
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
+from tests.folders import load
 from tests.live_pairs import traced
 from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, Learning
@@ -206,7 +206,7 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     )  # warmed up, then down
     assert not list(tmp_path.glob("*.part"))
     for form in ("specforge", "speculators"):
-        pair = ModelPool(device="cpu").get(custom_pair(str(target), None, str(tmp_path / form)))
+        pair = load(target, head=tmp_path / form)
         assert pair.head is not None and pair.head.config.draft_vocabulary == 40
         texts = {
             kind: traced(

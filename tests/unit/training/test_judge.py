@@ -11,7 +11,7 @@ from evaluation.item import Item, Suite
 from evaluation.scoring.names import STRICT
 from evaluation.suites.read import read_suite
 from mars_core.models import BUNDLED_PAIR, ModelPool
-from mars_core.models.classifier import ClassifierConfig, Reads, load_classifier, plan_classifier
+from mars_core.models.classifier import Reads, load_classifier, plan_classifier
 from mars_core.types import DrafterConfig, ModelRef
 from tests.checkpoints import tiny_model
 from tests.live_pairs import config_for
@@ -37,7 +37,7 @@ def test_a_classifier_finds_what_changes_the_answer(
     held_out = scores[320:][signal[320:]]
     border = float(held_out.quantile(1 - RECALL, interpolation="lower"))
     assert border == pytest.approx(0.5, abs=1e-3)
-    save(classifier, ClassifierConfig(reads, 16, hidden), "tests/target", tmp_path)
+    save(classifier, "tests/target", tmp_path)
     target = tiny_model("llama").config
     target.hidden_size = 16
     plan = plan_classifier(ModelRef(str(tmp_path)), target, "the target", lambda _: None)

@@ -1,19 +1,25 @@
-"""The recipe runs, and the weights in the repository are what the model card says they are."""
+"""The bundled pair's text is repeatable, varied, arithmetically right, and disjoint from what measures the
+pair; the recipe runs, and the weights in the repository are what the model card says they are."""
 
 from __future__ import annotations
 
+import random
+import re
 from hashlib import sha256
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 
-from mars_core.models import BUNDLED_PAIR, ModelPool, Pair, custom_pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, Sampling, Trace, TreeShape
+from tests.folders import load
 from tests.live_pairs import traced
-from training.demo.corpus import held_out
+from training.demo.corpus import documents, held_out
+from training.demo.problems import LIMIT, problem
 from training.train import main
 
 GREEDY = DrafterConfig("model", mode=DraftMode.GREEDY)
@@ -36,7 +42,7 @@ def generate(
 
 def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
     main(["--quick", "--out", str(tmp_path)])
-    pair = ModelPool().get(custom_pair(str(tmp_path / "target"), str(tmp_path / "draft")))
+    pair = load(tmp_path / "target", tmp_path / "draft")
     trace = generate(pair, "What is 2 + 2?", "model", 1.0)
     assert trace.summary.new_tokens > 0
     assert trace.token_ids == generate(pair, "What is 2 + 2?", "none", 1.0).token_ids
@@ -98,3 +104,35 @@ def test_pair_can_do_what_its_card_says(bundled: Pair) -> None:
     assert strict[0] == tree[0] >= 0.9
     assert strict[1] >= 3.5 and tree[1] >= 1.25 * strict[1] and chain[1] > 4.5
     assert mars[1] > sampled[1] and 0.1 <= sampled[2] <= 0.35
+
+
+_EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
+
+
+def test_every_equation_is_true_and_the_answer_is_the_last_result() -> None:
+    rng = random.Random(0)
+    for _ in range(2_000):
+        item = problem(rng)
+        results = []
+        for a, sign, b, result in _EQUATION.findall(item.solution):
+            left, right = int(a), int(b)
+            expected = {"+": left + right, "-": left - right, "*": left * right, "/": left / right}[
+                sign
+            ]
+            assert int(result) == expected
+            results.append(int(result))
+        assert results[-1] == item.answer
+        assert 0 < item.answer <= LIMIT
+        assert item.solution.endswith(f"\n#### {item.answer}")
+
+
+def test_held_out_problems_never_train_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Problems that the stream has are not in it once they are held out."""
+    assert len({item.question for item in held_out()}) == 600
+    requests = [document.request for document in islice(documents(1), 60) if document.request]
+    monkeypatch.setattr(
+        "training.demo.corpus.held_out",
+        lambda: [SimpleNamespace(question=each) for each in requests],
+    )
+    assert len(requests) > 20
+    assert not {*requests} & {document.request for document in islice(documents(1), 60)}
