@@ -24,7 +24,7 @@ from ui.public.visitors import Visitor
 from ui.report.downloads import frame_page, run_file
 from ui.tabs.account.panel import export_file
 from ui.tabs.study.reports import FILES, StudyReports, study_file
-from ui.tabs.votes.view import results_file
+from ui.tabs.votes.tally import results_file
 
 BUSY = "Other downloads of yours are being written; try again when one of them has ended.\n"
 Handler = Callable[[Services, Request], Response]

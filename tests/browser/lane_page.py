@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from ui.kit.assets import asset
 from ui.kit.theme import page_css
-from ui.token_view.components import FOLDER, LANE, READER, RIBBON, STEP, row_props, script
+from ui.token_view.components import FOLDER, row_props, script
 from ui.token_view.view import LaneView
 
 MOUNT = """([id, code, props]) => {
@@ -54,9 +54,9 @@ def open_lanes(
             "value": view.json(),
             "continues": continues,
         }
-        page.evaluate(MOUNT, [f"lane-{lane}", script(LANE), props | row_props()])
-    for name, parts in (("reader", READER), ("ribbon", RIBBON), ("step", STEP)):
-        page.evaluate(MOUNT, [name, script(parts), {"scope": "test", "value": ""} | row_props()])
+        page.evaluate(MOUNT, [f"lane-{lane}", script("lane"), props | row_props()])
+    for name in ("reader", "ribbon", "step"):
+        page.evaluate(MOUNT, [name, script(name), {"scope": "test", "value": ""} | row_props()])
     return page
 
 

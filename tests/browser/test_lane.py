@@ -366,10 +366,11 @@ def test_texts_scroll_together_and_the_ribbon_leads_to_one_place_in_all(
     lane_page: LanePage,
 ) -> None:
     traces = [make_trace(rule=rule, new_tokens=600) for rule in ("strict", "mars")]
-    views = [ended_view(trace, f"x/{lane}", diverges=7) for lane, trace in enumerate(traces)]
+    views = [ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)]
+    spans = ((0, 7, 0), (340, 360, 340)), ((0, 7, 0), (300, 320, 340))
     page = lane_page(
-        replace(views[0], shared=((0, 7, 0), (340, 360, 340))),
-        replace(views[1], shared=((0, 7, 0), (300, 320, 340)), looped=((500, 520),)),
+        replace(views[0], diverges=7, shared=spans[0]),
+        replace(views[1], diverges=7, shared=spans[1], looped=((500, 520),)),
     )
     texts = [page.locator(f"#lane-{lane} .mars-text") for lane in (0, 1)]
     tracks = page.locator(".mars-b-spans")
@@ -441,7 +442,8 @@ def test_a_text_is_whole_from_right_to_left_and_read_as_text_and_markdown_that_c
 
 def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePage) -> None:
     shared = ((0, 7, 0), (9, 12, 9))
-    page = lane_page(ended_view(MARS, "x/0", diverges=7, shared=shared, note="kept a"))
+    view = ended_view(MARS, "x/0", note="kept a")
+    page = lane_page(replace(view, diverges=7, shared=shared))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"
     assert page.eval_on_selector_all("#lane-0 .tok.shared", read) == [*range(7), *range(9, 12)]

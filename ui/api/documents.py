@@ -20,8 +20,7 @@ from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label
 from ui.result.result import run_speeds
-from ui.result.sentence import divergence
-from ui.result.speed import speed_ratio
+from ui.result.sentence import divergence, speed_ratio
 
 Document = dict[str, Any]
 _PATH = {

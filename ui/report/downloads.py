@@ -25,7 +25,7 @@ from ui.kit.labels import lane_labels, settings_line
 from ui.kit.responses import written
 from ui.kit.values import plain
 from ui.report.page import report_html
-from ui.result.result import reopened
+from ui.result.result import ended_result
 from ui.settings.values import MOST_LANES, few, richest
 from ui.sharing import store_for
 
@@ -51,7 +51,7 @@ def picture_json(comparison: StoredComparison) -> str:
             "id": stored.id,
             "prompt": displayable(stored.prompt.text),
             "models": settings_line(config) if config else "",
-            "sentence": plain(reopened(stored).strip.parts),
+            "sentence": plain(ended_result(stored).strip.parts),
             "lanes": [
                 {"title": title, "numbers": _numbers(trace), "pieces": _pieces(trace)}
                 for title, trace in zip(titles, traces[:MOST_LANES], strict=True)

@@ -28,14 +28,9 @@ from ui.kit.panel import render
 from ui.kit.theme import REPORT_SHEET, page_css
 from ui.result.details import FIGURES, TABS, Details
 from ui.result.numbers import SETTINGS
-from ui.result.result import reopened, title_of
+from ui.result.result import ended_result, title_of
 from ui.result.view import details_html
-from ui.token_view.components import (
-    lane_component,
-    reader_component,
-    ribbon_component,
-    step_component,
-)
+from ui.token_view.components import lane_component, token_component
 
 SCOPE = "report"
 _SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a separate section
@@ -84,7 +79,7 @@ def report_html(stored: StoredComparison, *, figures: bool = True, opens: str = 
 
 
 def _body(stored: StoredComparison, components: Components, *, figures: bool) -> dict[str, Any]:
-    result, reader = reopened(stored), reader_component(scope=SCOPE, runs=False)
+    result, reader = ended_result(stored), token_component("reader", SCOPE, runs=False)
     views, details = result.lanes if stored.runs else (), result.details
     texts = (
         ("prompt", "Prompt", stored.turns[0].prompt.text),
@@ -107,8 +102,8 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
             components.add(lane_component(view, scope=SCOPE, lane=lane), view.json())
             for lane, view in enumerate(views)
         ],
-        "ribbon": components.add(ribbon_component(scope=SCOPE), "") if stored.runs else "",
-        "step": components.add(step_component(scope=SCOPE), "") if stored.runs else "",
+        "ribbon": components.add(token_component("ribbon", SCOPE), "") if stored.runs else "",
+        "step": components.add(token_component("step", SCOPE), "") if stored.runs else "",
         "tabs": _tabs(details, figures=figures) if details else [],
         "settings": _settings(stored) if stored.runs else [],
     }

@@ -23,17 +23,16 @@ from ui.figures.shift import shift_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check
 from ui.result.numbers import (
-    NUMBERS,
     SHIFT_QUANTITIES,
-    comparison_table,
     infinite_note,
     quantities_of,
+    run_table,
     self_check,
-    summary_table,
 )
-from ui.result.speed import SpeedRatio
+from ui.result.sentence import SpeedRatio
 
 UNDRAFTED = "No run drafted anything."
+PAYS = "When does it pay?"
 TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     "Numbers": (
         "The numbers of every run, and their difference from the baseline’s where all runs ended. Times "
@@ -51,7 +50,7 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
         "(TV) and Kullback–Leibler divergence (KL, in nats) at every position, and what the "
         "target thinks of the text that was written."
     ),
-    "When does it pay?": (
+    PAYS: (
         "The speed-up to expect over K, from this run’s acceptance by depth and the times of its "
         "passes, without one in whose draft the text ended: tokens per target pass over the cost of K draft passes and one target pass. Up "
         "to the free tokens, of all sequences of the batch together, a target pass costs the "
@@ -124,14 +123,13 @@ FIGURES: tuple[DetailFigure, ...] = (
 @dataclass(frozen=True, slots=True)
 class Details:
     """Of the runs that wrote something. ``table`` has differences where all ended; ``plots``: name →
-    figure of ``FIGURES``; ``traces`` by lane."""
+    figure of ``FIGURES``."""
 
     table: ReportTable
     check: Check
     shift: ReportTable
-    shift_note: str
     plots: Mapping[str, Plot | None]
-    traces: Mapping[int, Trace]
+    runs: tuple[PlottedRun, ...]
 
 
 def details_of(
@@ -140,30 +138,20 @@ def details_of(
     paces: Sequence[SpeedRatio] = (),
 ) -> Details | None:
     """Return the details; None where no run wrote anything. ``paces``: as ``verdict`` has them."""
-    written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
+    written = {lane: trace for lane, trace in traces.items() if trace.tokens}
     if not written:
         return None
     ended = list(written.values())
     names = run_names([trace.config for trace in ended])
-    runs = tuple(
-        PlottedRun(trace, lane, name)
-        for (lane, trace), name in zip(written.items(), names, strict=True)
-    )
+    runs = tuple(map(PlottedRun, ended, written, names))
     plotted = PlottedRuns(runs, margin_scale(ended), divergences)
+    notes = [*map(beyond_head, ended), *map(counted_note, ended), infinite_note(ended)]
+    note = " ".join(filter(None, dict.fromkeys(notes)))
+    compared = paces if len(ended) == len(paces) else ()
     return Details(
-        comparison_table(ended, paces)
-        if len(ended) == len(paces)
-        else summary_table(NUMBERS, ended, quantities_of(ended)),
+        run_table("Numbers", ended, quantities_of(ended), compared),
         self_check(ended),
-        summary_table("Shift", ended, SHIFT_QUANTITIES),
-        " ".join(
-            filter(
-                None,
-                dict.fromkeys(
-                    [*map(beyond_head, ended), *map(counted_note, ended), infinite_note(ended)]
-                ),
-            )
-        ),
+        run_table("Shift", ended, SHIFT_QUANTITIES, note=note),
         {figure.name: figure.draw(plotted) for figure in FIGURES},
-        written,
+        runs,
     )

@@ -27,10 +27,8 @@ from mars_core.types import (
 )
 from ui.kit.labels import draft_length, exact_text, lane_labels, run_names, setting
 from ui.kit.values import Check
-from ui.result.speed import SpeedRatio
+from ui.result.sentence import SpeedRatio
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
-
-NUMBERS = "Numbers"
 
 
 class RunQuantity(NamedTuple):
@@ -58,8 +56,14 @@ class RunQuantity(NamedTuple):
         value: float = getattr(summary, self.field)
         return math.nan if isinstance(value, int) and value == UNKNOWN else float(value)
 
-    def text(self, trace: Trace) -> str:
-        return self.write(self.read(trace.summary))
+    def cell(self, trace: Trace) -> TableCell:
+        """Mark what is an upper bound; the sum of missing TVs is bounded by an estimate."""
+        kind, summary = trace.config.shift_kind, trace.summary
+        if self.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
+            return TableCell(f"{relaxed_bound(summary)}, {RELAXED_BOUND}")
+        text = self.write(self.read(summary))
+        of_shift = self.field.startswith(("tv_", "kl_", "shifted"))
+        return TableCell(bounded(text, kind) if of_shift else text)
 
 
 def integer(value: float) -> str:
@@ -104,25 +108,28 @@ def quantities_of(traces: Sequence[Trace]) -> tuple[RunQuantity, ...]:
     return (*QUANTITIES, *LOOP_QUANTITIES) if looped else QUANTITIES
 
 
-def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ReportTable:
-    """Runs by lane; each after the first with its difference from the first. ``paces``: as
-    ``verdict`` has them."""
+def run_table(
+    label: str,
+    traces: Sequence[Trace],
+    quantities: Sequence[RunQuantity],
+    paces: Sequence[SpeedRatio] = (),
+    note: str = "",
+) -> ReportTable:
+    """Return one row a quantity, one column a run, by lane. ``paces``, as ``verdict`` has them:
+    each after the first is followed by its difference from the first."""
     configs = [trace.config for trace in traces]
-    first, labels, names = traces[0], lane_labels(configs), run_names(configs)
-    heads, others = [labels[0]], list(zip(names, labels, traces, paces, strict=True))[1:]
-    for name, label, _, _ in others:
-        heads += [label, f"{name} against {names[0]}"]
-    rows = []
-    for each in quantities_of(traces):
-        cells = [_name(each), TableCell(each.text(first))]
-        for *_, trace, pace in others:
-            cells += [TableCell(each.text(trace)), _difference_cell(each, first, trace, pace)]
-        rows.append(tuple(cells))
-    return ReportTable(NUMBERS, tuple(map(Head, ("", *heads))), tuple(rows))
-
-
-def _name(quantity: RunQuantity) -> TableCell:
-    return TableCell(quantity.name, help=quantity.help)
+    names = run_names(configs)
+    heads = [Head("")]
+    rows = [[TableCell(each.name, help=each.help)] for each in quantities]
+    for lane, (name, trace) in enumerate(zip(names, traces, strict=True)):
+        heads.append(Head(lane_labels(configs)[lane] if paces else name))
+        for row, each in zip(rows, quantities, strict=True):
+            row.append(each.cell(trace))
+        if lane and paces:
+            heads.append(Head(f"{name} against {names[0]}"))
+            for row, each in zip(rows, quantities, strict=True):
+                row.append(_difference_cell(each, traces[0], trace, paces[lane]))
+    return ReportTable(label, tuple(heads), tuple(map(tuple, rows)), note)
 
 
 def _difference_cell(
@@ -165,7 +172,7 @@ def signed(write: Callable[[float], str], difference: float) -> str:
 
 def self_check(traces: Sequence[Trace]) -> Check:
     """Return the verdicts on all lossless runs as one line, a failed one first."""
-    checks = [lane_check(t.config, t.summary.tv_max, t.summary.new_tokens) for t in traces]
+    checks = [lane_check(trace.config, trace.summary) for trace in traces]
     stated = sorted(
         (check for check in checks if check.state), key=lambda check: check.state != "bad"
     )
@@ -175,26 +182,6 @@ def self_check(traces: Sequence[Trace]) -> Check:
             "ok", f"No self-check: none of these rules is lossless. Add {titles} to have one."
         )
     return Check(stated[0].state, " ".join(dict.fromkeys(check.text for check in stated)))
-
-
-def summary_table(
-    label: str, traces: Sequence[Trace], quantities: Sequence[RunQuantity]
-) -> ReportTable:
-    """Return one row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
-    names = run_names([trace.config for trace in traces])
-    rows = [(_name(each), *(_shift_cell(each, trace) for trace in traces)) for each in quantities]
-    return ReportTable(label, tuple(map(Head, ("", *names))), tuple(rows))
-
-
-def _shift_cell(quantity: RunQuantity, trace: Trace) -> TableCell:
-    """Marked where it is an upper bound; the sum of missing TVs is bounded by an estimate."""
-    kind, summary = trace.config.shift_kind, trace.summary
-    if quantity.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
-        return TableCell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
-    text = quantity.text(trace)
-    return TableCell(
-        bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text
-    )
 
 
 def infinite_note(traces: Sequence[Trace]) -> str:

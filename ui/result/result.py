@@ -6,21 +6,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import NamedTuple
 
 from display.format import shorten
-from mars_core.types import UNKNOWN, Outcome, Status, Trace
-from storage import Repeat, StoredComparison
+from mars_core.types import UNKNOWN, Outcome, Status, Summary, Trace
+from storage import Repeat, StoredComparison, StoredRun
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
-from ui.result.sentence import broken_sentence, divergence, verdict
-from ui.result.speed import SpeedRatio, speed_ratio
+from ui.result.sentence import SpeedRatio, broken_sentence, divergence, speed_ratio, verdict
 from ui.result.turns import turns_html
-from ui.token_view.tiles import LaneCounts, counts_of
-from ui.token_view.view import LaneView, TokenRow, ended_view
+from ui.token_view.tiles import NOTHING
+from ui.token_view.view import LaneView, ended_view
 
 OTHER = "The other run"
 
@@ -34,77 +34,70 @@ class ComparisonResult:
 
 
 def ended_result(
-    traces: Mapping[int, Trace],
-    name: str,
-    labels: Sequence[str],
+    stored: StoredComparison,
+    columns: Sequence[int | None] = (),
     *,
+    labels: Sequence[str] = (),
     side: str = "",
-    rows: Mapping[int, tuple[TokenRow, ...]] | None = None,
-    speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> ComparisonResult:
-    """Return a comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``:
-    unique to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were
-    built already; ``speeds``: tokens per second of the runs and their repeats, by round."""
+    """Return the last turn of a comparison. ``columns``: the lane of each, as saved, None for one
+    that never ran; without them as ``saved_columns``. ``labels``: of the columns, if known also for
+    those that never ran; ``side``: beside the line."""
+    columns = columns or saved_columns(stored)
+    runs, speeds = by_column(stored, columns), run_speeds(stored)
+    traces = {column: run.trace for column, run in runs.items()}
+    configs = [trace.config for trace in traces.values()]
+    known = dict(zip(traces, lane_labels(configs), strict=True))
+    labels = labels or [known.get(column, OTHER) for column in range(len(columns))]
     positions = _positions(traces)
     shared = _shared(traces, positions)
 
-    def view(lane: int, label: str) -> LaneView:
-        if lane not in traces:
+    def view(column: int, label: str) -> LaneView:
+        if column not in runs:
             return LaneView(label, "cancelled", "not started", empty="This run was not started.")
-        ended = ended_view(
-            traces[lane],
-            f"{name}/{lane}",
-            diverges=positions.get(lane),
-            shared=shared.get(lane, ()),
-            rows=(rows or {}).get(lane),
+        return replace(
+            ended_view(traces[column], run_name(stored, runs[column].lane)),
+            title=label,
+            diverges=positions.get(column),
+            shared=shared.get(column, ()),
         )
-        return replace(ended, title=label)
 
-    ended = [trace for trace in traces.values() if trace.status is Status.COMPLETED]
+    complete = len(runs) == len(columns) and _ended(*traces.values())
     paces = [
-        speed_ratio(traces[0], traces[lane], speeds.get(0, ()), speeds.get(lane, ()))
-        for lane in (range(len(labels)) if len(ended) == len(labels) else ())
+        speed_ratio(traces[0], run.trace, speeds[runs[0].lane], speeds[run.lane])
+        for run in (runs.values() if complete else ())
     ]
-    strip = replace(_strip(traces, labels, paces), side=side if traces else "")
-    views = tuple(view(lane, label) for lane, label in enumerate(labels))
-    return ComparisonResult(strip, views, details_of(traces, positions, paces))
-
-
-def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> ComparisonResult:
-    """Return the result view of a stored comparison, from its traces alone. ``lanes``: those of the
-    columns, None for one that never ran; without them as they were saved."""
-    columns = lanes or range(max((run.lane for run in stored.runs), default=0) + 1)
-    traces, speeds = by_column(stored, columns)
-    labels = dict(
-        zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
+    strip = replace(_strip(traces, labels, paces), side=side if runs else "")
+    return ComparisonResult(
+        strip,
+        tuple(view(column, label) for column, label in enumerate(labels)),
+        details_of(traces, positions, paces),
+        turns_html(stored.earlier, configs, stored.later),
     )
-    of_all = [labels.get(column, OTHER) for column in range(len(columns))]
-    name = turn_name(stored.id, stored.earlier)
-    name = "/".join([name, *(["-".join(map(str, lanes))] if lanes else [])])
-    turns = turns_html(stored.earlier, [trace.config for trace in traces.values()], stored.later)
-    return replace(ended_result(traces, name, of_all, speeds=speeds), turns=turns)
 
 
-def turn_name(comparison: str, earlier: Sequence[StoredComparison]) -> str:
-    """Return what is unique to a turn of a comparison, after ``earlier`` ones."""
-    return f"{comparison}-{len(earlier)}" if earlier else comparison
+def unsaved(traces: Mapping[int, Trace], name: str = "") -> StoredComparison:
+    """Return runs by lane as a comparison that no database has."""
+    runs = tuple(StoredRun("", lane, lane, trace) for lane, trace in traces.items())
+    return StoredComparison(name, datetime.now(UTC), runs[0].trace.config.prompt, runs)
 
 
-class ColumnRuns(NamedTuple):
-    """By column: the runs, tokens per second of each and of its repeats."""
+def saved_columns(stored: StoredComparison) -> tuple[int | None, ...]:
+    """Return the lanes of a comparison by column, None for one that never ran."""
+    lanes = {run.lane for run in stored.runs}
+    return tuple(lane if lane in lanes else None for lane in range(max(lanes, default=0) + 1))
 
-    traces: dict[int, Trace]
-    speeds: dict[int, list[float]]
+
+def run_name(stored: StoredComparison, lane: int) -> str:
+    """Return what is unique to a run of the last turn."""
+    turn = f"-{len(stored.earlier)}" if stored.earlier else ""
+    return f"{stored.id}{turn}/{lane}"
 
 
-def by_column(stored: StoredComparison, lanes: Sequence[int | None]) -> ColumnRuns:
+def by_column(stored: StoredComparison, lanes: Sequence[int | None]) -> dict[int, StoredRun]:
     """``lanes``: those of the columns, as saved; columns without a run are left out."""
-    runs, speeds = {run.lane: run for run in stored.runs}, run_speeds(stored)
-    known = {column: runs[lane] for column, lane in enumerate(lanes) if lane in runs}
-    return ColumnRuns(
-        {column: run.trace for column, run in known.items()},
-        {column: speeds[run.lane] for column, run in known.items()},
-    )
+    runs = {run.lane: run for run in stored.runs}
+    return {column: runs[lane] for column, lane in enumerate(lanes) if lane in runs}
 
 
 def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
@@ -166,17 +159,18 @@ def _strip(
 ) -> Strip:
     if not traces:
         return message_strip("Stopped before the first token; nothing was written.", "cancelled")
-    runs = [traces.get(lane) for lane in range(len(labels))]
-    names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
+    runs, complete = list(traces.values()), len(traces) == len(labels)
+    names = run_names([run.config for run in runs]) if complete else labels
     numbers = headlines(names, traces)
     if paces:
         untimed = not all(pace.measured or pace.same_work for pace in paces[1:])
-        sentence = verdict([traces[lane] for lane in range(len(labels))], paces)
-        configs = tuple(traces[lane].config for lane in range(len(labels)))
-        return Strip(sentence, "done", numbers=numbers, untimed=untimed, configs=configs)
-    failed = any(trace.status is Status.FAILED for trace in traces.values())
+        configs = tuple(run.config for run in runs)
+        return Strip(
+            verdict(runs, paces), "done", numbers=numbers, untimed=untimed, configs=configs
+        )
+    failed = any(run.status is Status.FAILED for run in runs)
     return Strip(
-        broken_sentence(list(zip(names, runs, strict=True))),
+        broken_sentence([(name, traces.get(column)) for column, name in enumerate(names)]),
         "failed" if failed else "cancelled",
         numbers=numbers,
     )
@@ -187,23 +181,23 @@ class Headline(NamedTuple):
     ``relaxed_at``: position of its first relaxed token."""
 
     lane: int
-    runs: tuple[tuple[str, LaneCounts], ...]
+    runs: tuple[tuple[str, Summary], ...]
     relaxed_at: int | None
 
 
 def headlines(
     names: Sequence[str],
     traces: Mapping[int, Trace],
-    live: Mapping[int, LaneCounts] = MappingProxyType({}),
+    live: Mapping[int, Summary] = MappingProxyType({}),
 ) -> tuple[Headline, ...]:
     """Return one for every lane after the leftmost; the only lane has one of its own. ``live``: of
     runs that have not ended."""
-    counts = {lane: counts_of(trace) for lane, trace in traces.items()} | dict(live)
+    numbers = {lane: trace.summary for lane, trace in traces.items()} | dict(live)
     lanes = range(1 if len(names) > 1 else 0, len(names))
     return tuple(
         Headline(
             lane,
-            tuple((names[at], counts.get(at, LaneCounts())) for at in sorted({0, lane})),
+            tuple((names[at], numbers.get(at, NOTHING)) for at in sorted({0, lane})),
             _first_relaxed(traces[lane]) if lane in traces else None,
         )
         for lane in lanes

@@ -1,5 +1,5 @@
 """The summary of a comparison in words: the first difference of the texts and why, the answers, and
-the time. Its three numbers are ``headline``'s.
+the time: every ratio of times comes from here, from several rounds and with its interval.
 
 Values in, values out: no gradio. A sentence is a tuple of parts, some of which point to a token of
 a lane.
@@ -10,10 +10,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from display.format import displayable, number, plural, shorten
-from display.names import listed
+from display.format import displayable, faster, number, plural, shorten
 from evaluation.scoring.extraction import answers
+from evaluation.statistics import Interval, mean_ratio, paired_ratios
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     Cause,
@@ -25,11 +26,56 @@ from mars_core.types import (
     Trace,
 )
 from ui.kit.labels import run_names
-from ui.kit.values import BREAK, Sentence, SentencePart, plain
-from ui.result.speed import SpeedRatio
+from ui.kit.values import BREAK, Sentence, SentencePart
 from ui.token_view.story import relaxed_story, samples_drafts, word
 
 LONGEST_PIECE = 24  # characters that are named of a token
+
+
+class SpeedRatio(NamedTuple):
+    """``ratio``, of tokens per second: missing where less than two rounds were measured, or both
+    runs did the same work."""
+
+    ratio: Interval = Interval()
+    rounds: int = 0
+    same_work: bool = False
+
+    @property
+    def measured(self) -> bool:
+        return self.rounds > 1
+
+    @property
+    def measurable(self) -> bool:
+        """Whether the interval excludes 1."""
+        return self.ratio.low > 1 or self.ratio.high < 1
+
+    @property
+    def text(self) -> str:
+        """``1.30× faster (3 rounds: 1.20× faster to 1.41× faster)``."""
+        ends = " to ".join(map(faster, (self.ratio.low, self.ratio.high)))
+        value = faster(self.ratio.value) if self.measurable else "undecided"
+        return f"{value} ({plural(self.rounds, 'round')}: {ends})"
+
+    def sentence(self) -> str:
+        """``Time per token: 1.30× faster (3 rounds: …).``"""
+        if self.same_work:
+            return "The two did the same work."
+        return f"Time per token: {self.text if self.measured else 'not measured'}."
+
+
+def speed_ratio(
+    left: Trace, right: Trace, bases: Sequence[float], speeds: Sequence[float]
+) -> SpeedRatio:
+    """Return the ratio of ``right`` over ``left``. ``bases``, ``speeds``: tokens per second of the
+    runs and their repeats by round, nan where one did not end."""
+    if (
+        right.config.drafter == left.config.drafter  # another drafter's passes cost another time
+        and right.summary.steps == left.summary.steps
+        and right.token_ids == left.token_ids
+    ):
+        return SpeedRatio(same_work=True)
+    rounds = paired_ratios(speeds, bases)
+    return SpeedRatio(mean_ratio(rounds), len(rounds))
 
 
 def divergence(left: Trace, right: Trace) -> Divergence | None:
@@ -69,35 +115,23 @@ def _loop(name: str, trace: Trace, lane: int) -> Sentence:
 def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
     """Return the sentence where not every run ended. ``runs``: name and trace by lane, None where a
     run was never begun."""
-    absent = [name for name, trace in runs if trace is None]
-    not_started = (
-        f" {listed(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
-    )
-    for name, trace in runs:
-        if trace is not None and trace.status is Status.FAILED:
-            amount = plural(trace.summary.new_tokens, "token")
-            ended = [
-                other for other, run in runs if run is not None and run.status is Status.COMPLETED
-            ]
-            others = (
-                f" {listed(ended)} ended and {'is' if len(ended) == 1 else 'are'} saved."
-                if ended
-                else ""
-            )
-            why = displayable(trace.error)
-            return (f"{name} failed after {amount}: {why}{others}{not_started}",)
-    ended_runs = "; ".join(
-        f"{name} {_ENDED[trace.status]} {plural(trace.summary.new_tokens, 'token')}"
-        for name, trace in runs
-        if trace is not None
-    )
-    rest = f";{not_started}" if not_started else ". Completed text was saved."
-    late = any(trace is not None and trace.stop_reason is StopReason.DEADLINE for _, trace in runs)
-    stopped = SentencePart("The time for one request is up. " if late else "Stopped. ")
-    return stopped, ended_runs + rest
+    traces = [trace for _, trace in runs if trace]
+    why = "Stopped. "
+    if any(trace.stop_reason is StopReason.DEADLINE for trace in traces):
+        why = "The time for one request is up. "
+    if any(trace.status is Status.FAILED for trace in traces):
+        why = "A run failed. "
+    ended = "; ".join(f"{name} {ending(trace)}" for name, trace in runs)
+    return SentencePart(why), f"{ended}."
 
 
-_ENDED = {Status.COMPLETED: "had ended with", Status.CANCELLED: "was stopped after"}
+def ending(trace: Trace | None) -> str:
+    if trace is None:
+        return "was not started"
+    amount = plural(trace.summary.new_tokens, "token")
+    if trace.status is Status.FAILED:
+        return f"failed after {amount}: {displayable(trace.error).rstrip('.')}"
+    return f"{'ended with' if trace.status is Status.COMPLETED else 'was stopped after'} {amount}"
 
 
 def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Sentence:
@@ -148,28 +182,16 @@ def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, positio
     """Say where one of the runs was continued from a chosen token, at the end of its given
     beginning; ``position``: where the two first differ, there or before."""
     by_hand, other = (lane, 0) if len(traces[lane].given) > position else (0, lane)
-    given = traces[by_hand].given
-    at, ids = len(given) - 1, [token.id for token in given]
-    source = next(
-        (
-            words
-            for each, trace in enumerate(traces)
-            if each != by_hand
-            and len(words := trace.output) > at
-            and [token.id for token in words[:at]] == ids[:at]
-        ),
-        None,
-    )
-    instead = (" instead of ", _piece(source[at].piece)) if source else ()
+    at = len(traces[by_hand].given) - 1
+    chosen = _piece(traces[by_hand].given[at].piece)
     rest = (
         f"; it differs from {names[other]} from position {position} on." if position < at else "."
     )
     return (
         f"{names[by_hand]} goes on from ",
-        _piece(given[at].piece),
+        chosen,
         ", which was chosen at ",
         _link(by_hand, at),
-        *instead,
         rest,
     )
 
@@ -186,17 +208,6 @@ def _at(trace: Trace, character: int) -> Token:
     """Return the token with a character of the text, from this on: a server's may be long."""
     token = trace.tokens[bisect_right([each.end for each in trace.tokens], character)]
     return replace(token, piece=trace.text[character : min(token.end, character + LONGEST_PIECE)])
-
-
-def divergence_text(left: Trace, right: Trace) -> str:
-    """Return why the right run leaves the left one, in plain words; empty where it does not."""
-    difference = divergence(left, right)
-    if difference is None:
-        return ""
-    if difference.cause in (Cause.LENGTH, Cause.CHOSEN):
-        names = run_names([left.config, right.config])
-        return plain(_against(names, (left, right), 1))
-    return plain(_cause(difference, left, right))
 
 
 def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from display.format import plural
 from mars_core.types import RunConfig, Status, Trace
 from storage import StoredComparison
 from ui.kit.labels import lane_labels
 from ui.kit.panel import render
 from ui.kit.values import plain
-from ui.result.sentence import broken_sentence, verdict
+from ui.result.sentence import broken_sentence, ending, verdict
 
 
 def turns_html(
@@ -36,13 +35,7 @@ def _came_of(traces: Sequence[Trace]) -> tuple[list[tuple[str, str, str]], str]:
     """Return label, text and what is missing of every answer; and what came of them in words."""
     labels = lane_labels([trace.config for trace in traces])
     runs = list(zip(labels, traces, strict=True))
-    ended = all(trace.status is Status.COMPLETED for trace in traces)
-    says = verdict(traces) if ended else broken_sentence(runs)
-    return [(label, trace.text, _missing(trace)) for label, trace in runs], plain(says)
-
-
-def _missing(trace: Trace) -> str:
-    if trace.status is Status.FAILED:
-        return f"failed: {trace.error}"
-    tokens = plural(trace.summary.new_tokens, "token")
-    return f"stopped after {tokens}" if trace.status is Status.CANCELLED else ""
+    missing = ["" if each.status is Status.COMPLETED else ending(each) for each in traces]
+    says = broken_sentence(runs) if any(missing) else verdict(traces)
+    texts = [trace.text for trace in traces]
+    return list(zip(labels, texts, missing, strict=True)), plain(says)

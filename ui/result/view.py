@@ -4,6 +4,7 @@ alike; and two runs of one prompt side by side, where another view requests them
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -14,18 +15,14 @@ from ui.kit.components import Strip, strip_component
 from ui.kit.events import Updates
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.panel import panel_component, render, static_component
-from ui.result.details import FIGURES, TABS, Details
-from ui.result.panels.planner import PlannerPanel
+from ui.kit.values import plain
+from ui.result.details import FIGURES, PAYS, TABS, Details
+from ui.result.panels.planner import planner_html, planner_panel
 from ui.result.result import ComparisonResult
-from ui.result.sentence import divergence, divergence_text
+from ui.result.sentence import divergence, verdict
 from ui.settings.values import FIRST_LANES
 from ui.sharing import share_component
-from ui.token_view.components import (
-    lane_component,
-    reader_component,
-    ribbon_component,
-    step_component,
-)
+from ui.token_view.components import lane_component, token_component
 from ui.token_view.view import LaneView, ended_view
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
@@ -70,20 +67,21 @@ class ResultView(LaneCards):
         continues = asks is not None
         self.strip = strip_component(strip, scope=scope)
         self.turns = panel_component(elem_id=f"{scope}-turns")
-        self.reader = reader_component(scope=scope, runs=continues)
+        self.reader = token_component("reader", scope, runs=continues)
         super().__init__(scope, lane_views, FIRST_LANES, continues=continues)
-        self.scope, self.tabs = scope, dict[str, gr.HTML]()  # by title
+        self.scope, self._empty = scope, lane_views
+        self.tabs = dict[str, gr.HTML]()  # by title
         self.counterfactual = static_component(elem_id=f"{scope}-counterfactual")
         self.counterfactual.visible = False
         if asks:
             asks.render()  # type: ignore[no-untyped-call]
-        ribbon_component(scope=scope)
+        token_component("ribbon", scope)
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
         with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
             gr.HTML(f'<p class="mars-help-row">{terms}</p>', apply_default_css=False)
             self.sharing = share_component(scope)
-        step_component(scope=scope)
+        token_component("step", scope)
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
@@ -91,27 +89,25 @@ class ResultView(LaneCards):
                     gr.HTML(
                         f'<p class="mars-lead">{lead}</p>', apply_default_css=False
                     )  # a trusted string
-                    self._fill(title, scope)
-        self.below: list[Any] = [
-            *(self.details, self.counterfactual, *self.tabs.values()),
-            self.planner.panel,
-        ]
+                    if title == PAYS:
+                        self.tabs[title] = planner_panel(scope)
+                    else:
+                        name = f"{scope}-{title.lower()}"
+                        self.tabs[title] = panel_component(elem_id=name, scope=scope)
+        self.below: list[Any] = [self.details, self.counterfactual, *self.tabs.values()]
         self.outputs: list[Any] = [self.strip, self.turns, *self.lanes, *self.below]
-
-    def _fill(self, title: str, scope: str) -> None:
-        if title == "When does it pay?":
-            self.planner = PlannerPanel(scope)
-        else:
-            self.tabs[title] = panel_component(elem_id=f"{scope}-{title.lower()}", scope=scope)
 
     def begin_with(self, result: ComparisonResult) -> None:
         """Set what the page shows when it is opened; to be called while it is built."""
-        for component, value in (
-            self.update(result.strip, result.lanes) | self.show(result.details)
-        ).items():
+        for component, value in self.display(result).items():
             changed = value if isinstance(value, dict) else {"value": value}
             for name in changed.keys() - {"__type__"}:
                 setattr(component, name, changed[name])
+
+    def display(self, result: ComparisonResult) -> Updates:
+        """Show a result in full; the lanes that it does not have are empty again."""
+        lanes = result.lanes + self._empty[len(result.lanes) :]
+        return self.update(result.strip, lanes, result.turns) | self.show(result.details)
 
     def update(
         self, strip: Strip | None, lanes: tuple[LaneView | None, ...], turns: str | None = None
@@ -123,17 +119,14 @@ class ResultView(LaneCards):
 
     def show(self, details: Details | None) -> Updates:
         """Show the part below the lanes; None hides it."""
-        closed = {self.counterfactual: gr.update(visible=False)}  # it belongs to earlier lanes
-        if details is None:
-            return closed | {self.details: gr.update(visible=False)}
-        return closed | {
-            self.details: gr.update(visible=True),
-            **{
-                panel: details_html(title, details, self.scope)
-                for title, panel in self.tabs.items()
-            },
-            **self.planner.show(details.traces),
+        shown = {
+            self.counterfactual: gr.update(visible=False),  # it belongs to earlier lanes
+            self.details: gr.update(visible=details is not None),
         }
+        if details is None:
+            return shown
+        texts = {tab: details_html(title, details, self.scope) for title, tab in self.tabs.items()}
+        return {**shown, **texts}
 
 
 def card_classes(lane: int, lanes: int) -> list[str]:
@@ -149,6 +142,8 @@ def card_classes(lane: int, lanes: int) -> list[str]:
 
 def details_html(tab: str, details: Details, scope: str, *, figures: bool = True) -> str:
     """Return what stands in a tab of the page, and in a section of a report."""
+    if tab == PAYS:
+        return planner_html(details.runs)
     pictures = [
         (Picture(each.name, each.title, plot, each.width) if plot else None, each.empty)
         for each in FIGURES
@@ -164,11 +159,11 @@ def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
     from others."""
     left, right = runs
     difference = divergence(left, right)
+    note = plain(verdict(runs)) if difference else ""
+    views = ended_view(left, f"{name}/0"), ended_view(right, f"{name}/1", note=note)
     position = difference.position if difference else None
-    first = ended_view(left, f"{name}/0", diverges=position)
-    why = divergence_text(left, right)
-    note = f"First difference, position {position}: {why}" if difference else ""
-    return first, ended_view(right, f"{name}/1", diverges=position, note=note)
+    first, second = (replace(view, diverges=position) for view in views)
+    return first, second
 
 
 class RunPair(LaneCards):

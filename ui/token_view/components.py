@@ -3,7 +3,6 @@ scripts draw the values of ``view``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,75 +53,60 @@ HUES = {  # on either ground
 }
 FOLDER = "token_view"
 ROWS = ("lane/format", "lane/rows", "lane/page")
-LANE = (
-    *ROWS,
-    "lane/parts",
-    "lane/span",
-    "lane/text",
-    "lane/paint",
-    "lane/popover",
-    "lane/reach",
-    "lane/draw",
-)
-READER = (*ROWS, "reader/parts", "reader/view", "reader/lanes")
-STEP = (*ROWS, "step/parts", "step/draw", "step/play")
-RIBBON = (*ROWS, "ribbon/spans", "ribbon/draw")
+LANE_PARTS = ("parts", "span", "text", "paint", "popover", "reach", "draw")
+SCRIPTS = {  # component → its scripts
+    "lane": (*ROWS, *(f"lane/{part}" for part in LANE_PARTS)),
+    "reader": (*ROWS, "reader/parts", "reader/view", "reader/lanes"),
+    "ribbon": (*ROWS, "ribbon/spans", "ribbon/draw"),
+    "step": (*ROWS, "step/parts", "step/draw", "step/play"),
+}
 
 
-def script(parts: Sequence[str]) -> str:
-    return "\n".join(asset(f"{name}.js", FOLDER) for name in parts)
+def script(component: str) -> str:
+    return "\n".join(asset(f"{name}.js", FOLDER) for name in SCRIPTS[component])
 
 
 def row_props() -> dict[str, Any]:
     outcomes = [
         {"name": outcome.value, "meaning": OUTCOME_STYLES[outcome].meaning} for outcome in OUTCOMES
     ]
-    prefix = {"name": "given", "meaning": PREFIX_MEANING}
-    quantities = [asdict(quantity) for quantity in QUANTITIES]
     return dict(
-        outcomes=[*outcomes, prefix],
+        outcomes=[*outcomes, {"name": "given", "meaning": PREFIX_MEANING}],
         fields=FIELDS,
-        quantities=quantities,
+        quantities=list(map(asdict, QUANTITIES)),
         hues=HUES,
         most=100 * MOST,
     )
 
 
-def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **props: Any) -> gr.HTML:
+def token_component(
+    name: str, scope: str, value: str = "", elem_id: str = "", **props: Any
+) -> gr.HTML:
+    """Build a component of the result ``scope`` (compare, history), where those but the lane work
+    in the browser alone, from what the lanes keep there:
+
+    * ``reader``, above the lanes: how their texts are read, and what another θ would change. Its
+      event ``select`` carries ``theta``, the θ to run with; not ``runs``: no such button
+    * ``ribbon``, below the texts: where they part, meet again and loop, with τ above it. A click
+      brings the place in all texts into sight
+    * ``step``: one step of a run: drafted, checked in one pass, kept
+    """
     return gr.HTML(
         value=value,
         html_template=asset(f"{name}/{name}.html", FOLDER),
-        js_on_load=script(parts),
+        js_on_load=script(name),
         apply_default_css=False,
-        elem_id=elem_id,
+        elem_id=elem_id or f"{scope}-{name}",
         elem_classes=[f"mars-{name}-block"],
+        scope=scope,
         **props,
         **row_props(),
     )
 
 
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
-    """Build the component of one lane; ``scope`` names the result it belongs to (compare, history),
-    ``lane`` its column. Its event ``select`` carries ``lane``, ``index``, the output position of a
-    chosen token, and, where ``continues``, ``token``: the id to continue with instead."""
+    """Build the component of one lane in column ``lane``. Its event ``select`` carries ``lane``,
+    ``index``, the output position of a chosen token, and, where ``continues``, ``token``: the id to
+    continue with instead."""
     name = f"{scope}-lane-{lane}"
-    return _component("lane", LANE, view.json(), name, scope=scope, lane=lane, continues=continues)
-
-
-def reader_component(*, scope: str, runs: bool = True) -> gr.HTML:
-    """Build the bar above the lanes of ``scope``: how their texts are read, and what another θ would
-    change. It works in the browser alone; its event ``select`` carries ``theta``, the θ to
-    run with; not ``runs``: no such button."""
-    return _component("reader", READER, "", f"{scope}-reader", scope=scope, runs=runs)
-
-
-def ribbon_component(*, scope: str) -> gr.HTML:
-    """Build what stands below the texts of ``scope``: where they part, meet again and loop, with τ
-    above it. A click brings the place in all texts into sight. It works in the browser alone."""
-    return _component("ribbon", RIBBON, "", f"{scope}-ribbon", scope=scope)
-
-
-def step_component(*, scope: str) -> gr.HTML:
-    """Build what shows one step of a run of ``scope``: drafted, checked in one pass, kept. It works
-    in the browser alone, from what the lanes keep there."""
-    return _component("step", STEP, "", f"{scope}-step", scope=scope)
+    return token_component("lane", scope, view.json(), name, lane=lane, continues=continues)

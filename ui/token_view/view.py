@@ -35,7 +35,7 @@ from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.values import UNCHECKED, Check
 from ui.token_view.reading import markdown_html
 from ui.token_view.story import codes, relaxed_story, samples_drafts
-from ui.token_view.tiles import LaneCounts, Tile, counts_of, lane_check, stat_tiles
+from ui.token_view.tiles import NOTHING, Tile, lane_check, stat_tiles
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 OUTCOME_INDEX = {outcome: index for index, outcome in enumerate(OUTCOMES)}
@@ -100,7 +100,7 @@ class LaneView:
     start: int = 0
     rows: tuple[TokenRow, ...] = ()
     complete: bool = True
-    tiles: tuple[Tile, ...] = stat_tiles(LaneCounts())
+    tiles: tuple[Tile, ...] = stat_tiles(NOTHING)
     progress: float = 0.0
     diverges: int | None = None
     # spans of positions that the baseline has too, with the first of them there
@@ -190,17 +190,9 @@ def _numbers(token: Token, p: float) -> str:
     return f"{NUMBERS},%.9g" % (*values[:_P], p, *values[_P + 1 :], values[_P])
 
 
-def ended_view(
-    trace: Trace,
-    run: str,
-    *,
-    diverges: int | None = None,
-    shared: tuple[tuple[int, int, int], ...] = (),
-    note: str = "",
-    rows: Sequence[TokenRow] | None = None,
-) -> LaneView:
-    """Show a run that ended, in full: live and from History alike. ``rows``: its token rows, where
-    they were built while it ran; ``note``: a sentence below the text, instead of the error."""
+def ended_view(trace: Trace, run: str, *, note: str = "") -> LaneView:
+    """Show a run that ended, in full: live and from History alike. ``note``: a sentence below the
+    text, instead of the error."""
     amount = plural(trace.summary.new_tokens, "token")
     chips = {
         Status.COMPLETED: f"{amount}, {STOP_TITLES[trace.stop_reason]}",
@@ -219,14 +211,12 @@ def ended_view(
         if trace.summary.new_tokens
         else "This run wrote nothing.",
         run=run,
-        rows=_all_rows(trace, rows),
-        tiles=stat_tiles(counts_of(trace), trace.config.shift_kind),
+        rows=_all_rows(trace),
+        tiles=stat_tiles(trace.summary, trace.config.shift_kind),
         progress=1.0,
-        diverges=diverges,
-        shared=shared,
         looped=_looped(trace),
         near=near,
-        check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
+        check=lane_check(trace.config, trace.summary),
         drafts=_drafts(trace),
         judged="," * len(trace.given) + codes(trace),
         theta=numbers(trace.config.rule.parameters).get("theta"),
@@ -261,20 +251,16 @@ def _drafts(trace: Trace) -> tuple[Draft, ...]:
     )
 
 
-def _all_rows(trace: Trace, built: Sequence[TokenRow] | None) -> tuple[TokenRow, ...]:
-    """Return those of the given tokens first; ``built`` may hold them already."""
-    if built is None:
-        tokens = (
-            token if step.drafted != UNKNOWN else replace(token, step=UNKNOWN)
-            for step in trace.steps
-            for token in step.tokens
-        )
-        flags = row_flags(trace.config, trace.config.shift_kind)
-        built = token_rows(tokens, trace.text, flags, trace.config.rule)
+def _all_rows(trace: Trace) -> tuple[TokenRow, ...]:
+    """Return those of the given tokens first."""
+    tokens = (
+        token if step.drafted != UNKNOWN else replace(token, step=UNKNOWN)
+        for step in trace.steps
+        for token in step.tokens
+    )
+    flags = row_flags(trace.config, trace.config.shift_kind)
+    rows = token_rows(tokens, trace.text, flags, trace.config.rule)
     if not trace.text and trace.config.served:  # a record of token ids
         named = [f"#{token.id} " for token in trace.tokens]
-        built = [
-            row._replace(text=name, piece=name) for row, name in zip(built, named, strict=True)
-        ]
-    first = prefix_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
-    return (*first, *built)
+        rows = [row._replace(text=name, piece=name) for row, name in zip(rows, named, strict=True)]
+    return (*prefix_rows(trace.given, trace.text), *rows)

@@ -23,14 +23,12 @@ from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from ui.jobs.admission import errors_as_frames
 from ui.jobs.services import Services
-from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.routes import page_routes
 from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame
 from ui.tabs.study.form import StudyForm
 from ui.tabs.votes import round as votes
-from ui.tabs.votes.view import RoundView
 from ui.token_view.story import codes
 
 FORM = Settings(
@@ -186,8 +184,5 @@ def run_one_more(*args: Any) -> Iterator[Frame]:
     return errors_as_frames(handlers.run_one_more(*args), Frame, "continue")
 
 
-def write_answers(*args: Any, **options: Any) -> Iterator[votes.RoundFrame]:
-    def broken(strip: Strip) -> votes.RoundFrame:
-        return votes.RoundFrame(strip, RoundView())
-
-    return errors_as_frames(votes.write_answers(*args, **options), broken, "vote")
+def write_answers(*args: Any) -> Iterator[votes.RoundView]:
+    return errors_as_frames(votes.write_answers(*args), votes.RoundView, "vote")

@@ -221,7 +221,7 @@ def test_what_another_visitor_has_with_the_same_session_or_another_pair_is_out_o
     (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48))
     assert rounds.take(other.key) is None
     waiting = rounds.take(public.key)
-    assert waiting and frame.view is not None and frame.view.state == "asking"
+    assert waiting and frame.state == "asking"
     own = DisplayedComparison(waiting.comparison, replace(spec, key="custom", title="Own"), (0, 1))
     *_, end = run_one_more(public, own, ContinuationRequest(0, 3, 7))
     assert "of its list only" in strip_text(end)[1]

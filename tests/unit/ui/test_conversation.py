@@ -16,7 +16,7 @@ from storage import StoredComparison
 from tests.unit.ui.helpers import FORM, HOSTILE, latest, run_comparison, strip_text
 from ui.jobs.admission import errors_as_frames
 from ui.jobs.services import Services
-from ui.result.result import reopened
+from ui.result.result import ended_result
 from ui.settings.values import stored_settings
 from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import DisplayedComparison, Frame
@@ -41,7 +41,7 @@ def test_every_lane_goes_on_from_its_own_answers_with_the_system_prompt(
     monkeypatch.setattr("ui.tabs.compare.handlers.AUTO_S", math.inf)
     list(run_comparison(services, replace(ASKED, repeats=0, max_new_tokens=12)))
     frames = list(ask(services, HOSTILE))
-    opening = next(frame for frame in frames if frame.opens)
+    opening = next(frame for frame in frames if frame.turns is not None)
     list(ask(services, "The end?"))
     stored = latest(services.store)
     first, second, third = stored.turns
@@ -67,7 +67,7 @@ def test_all_lanes_go_on_from_one_and_reopen_as_they_were(services: Services) ->
     stored = latest(services.store)
     first = stored.turns[0]
     assert {run.trace.config.prompt.history[0].answer for run in stored.runs} == {answers(first)[0]}
-    again = reopened(stored)
+    again = ended_result(stored)
     assert "same answers" in again.turns and again.strip.parts == end.strip.parts  # type: ignore[union-attr]
     assert [lane.rows for lane in again.lanes] == [lane.rows for lane in end.lanes if lane]
     form = stored_settings(stored, services.catalog)
@@ -92,7 +92,7 @@ def test_a_stopped_answer_is_marked_and_a_lane_without_one_takes_the_others(
     list(ask(services, "And?", "baseline"))
     stored = latest(services.store)
     assert {run.trace.config.prompt.history[1].answer for run in stored.runs} == {stopped.text}
-    assert f"stopped after {stopped.summary.new_tokens} token" in reopened(stored).turns
+    assert f"stopped after {stopped.summary.new_tokens} token" in ended_result(stored).turns
 
 
 def test_what_cannot_be_asked_is_one_sentence_and_changes_nothing(services: Services) -> None:
@@ -104,4 +104,7 @@ def test_what_cannot_be_asked_is_one_sentence_and_changes_nothing(services: Serv
     ):
         frames = list(ask(services, question, history))
         assert words in strip_text(frames[-1])[1]
-        assert not any(frame.opens for frame in frames) and not latest(services.store).earlier
+        assert (
+            not any(frame.turns is not None for frame in frames)
+            and not latest(services.store).earlier
+        )

@@ -137,7 +137,7 @@ def test_a_run_that_breaks_off_is_counted_saved_and_displayed_with_what_it_wrote
         assert (
             last.strip is not None
             and last.strip.state == "failed"
-            and "taken away." in plain(last.strip.parts)
+            and "taken away" in plain(last.strip.parts)
         )
         first, second = last.lanes
         assert first is not None and first.state == status and first.rows

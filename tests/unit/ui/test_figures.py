@@ -24,7 +24,7 @@ from ui.figures.ratio import ratio_plot
 from ui.figures.runs import PlottedRun, Scale, margin_scale
 from ui.figures.shift import shift_plot
 from ui.kit.assets import SOURCE, plotly_file
-from ui.result.result import ended_result
+from ui.result.result import ended_result, unsaved
 
 LEFT, RIGHT = (
     make_trace(rule="strict", new_tokens=150),
@@ -94,8 +94,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
-    traces = CASES[case]
-    details = ended_result(traces, "x", ["a"] * (max(traces) + 1)).details
+    details = ended_result(unsaved(CASES[case])).details
     for plot in filter(None, details.plots.values()):
         figure = go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
         assert {trace.type for trace in figure.data} <= DRAWN

@@ -25,7 +25,7 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
-from ui.result.result import reopened
+from ui.result.result import ended_result
 from ui.result.sentence import divergence
 from ui.tabs.compare import handlers
 from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
@@ -63,7 +63,7 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
     assert all(len(each.lanes) in (0, lanes) for each in frames)
     assert len(strip_text(frame)[1].split("\n")) == lanes - 1
     drawn = [name for name, plot in frame.details.plots.items() if plot]
-    assert sum(name.startswith("margins") for name in drawn) == len(frame.details.traces) == lanes
+    assert sum(name.startswith("margins") for name in drawn) == len(frame.details.runs) == lanes
     opening = next(frame for frame in frames if frame.lanes)
     turns = ["third", "second", "first"][-lanes:]  # as the empty lanes say it before
     assert all(view and turn in view.empty for view, turn in zip(opening.lanes, turns, strict=True))
@@ -83,8 +83,8 @@ def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services
     row = listing(services.store).rows[0].stored
     stored = services.store.load(row["id"])
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
-    assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
-    again = reopened(stored).lanes
+    assert len(row["run_ids"]) == 2 and plain(ended_result(stored).strip.parts) == text
+    again = ended_result(stored).lanes
     assert [(view.rows, view.drafts) for view in frames[-1].lanes if view] == [
         (view.rows, view.drafts) for view in again
     ]
@@ -104,7 +104,7 @@ def test_measure_time_adds_rounds_of_all_runs_that_are_displayed(
     *_, end = handlers.measure_time(services, chosen)
     assert end.strip and not end.strip.untimed and "4 rounds" in plain(end.strip.parts)
     stored = latest(services.store)
-    assert reopened(stored, chosen.lanes).strip.parts == end.strip.parts
+    assert ended_result(stored, chosen.lanes).strip.parts == end.strip.parts
     assert sorted(each.lane for each in stored.repeats) == [0] * 3 + [2] * 3
     with pytest.raises(JobError, match="press Compare first"):
         list(handlers.measure_time(services, replace(chosen, lanes=(0, None))))
@@ -128,24 +128,17 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
         stop=SimpleNamespace(button="stop"),
         update=lambda strip, _: {"strip": strip},
         show=lambda _: {"details": 1},
+        for_visitor=lambda _: SimpleNamespace(key="visitor"),
     )
-    running, details = Running(*[parts] * 8), cast(Any, object())
-    changed: dict[Any, Any] = running.after(
-        "visitor", message_strip("Run 1 of 2", "running").html()
-    )
+    running, nobody = Running(*[parts] * 8), cast(Any, None)
+    changed: dict[Any, Any] = running.show(message_strip("Run 1 of 2", "running").html(), nobody)
     strip: Strip = changed["strip"]
     assert strip.state == "failed" and plain(strip.parts).startswith("The connection was lost")
     assert changed["stop"]["value"] == "Stop" and changed["stop"]["interactive"]
-    running.ended.put("visitor", details)
-    for state, more in (
-        ("done", {"details"}),
-        ("done", set()),
-        ("cancelled", set()),
-        ("failed", set()),
-    ):
-        assert (
-            set(running.after("visitor", message_strip("running", state).html())) == {"stop"} | more
-        )
+    running.ended.put("visitor", cast(Any, object()))
+    for state, more in (("done", {"details"}), ("done", set()), ("failed", set())):
+        shown = running.show(message_strip("running", state).html(), nobody)
+        assert set(shown) == {"stop"} | more
 
 
 def runs_of(services: Services, displayed: DisplayedComparison) -> list[Trace]:

@@ -22,10 +22,7 @@ from tests.unit.ui.helpers import keep, rows_of, services_of
 from ui.kit.address import Address, address_component
 from ui.settings.values import few, stored_settings
 from ui.tabs.history.list import PAGE, listing
-from ui.tabs.history.runs import (
-    run_table,
-    runs_html,
-)
+from ui.tabs.history.runs import MOST_RUNS, TOO_MANY, acted, runs_html
 from ui.tabs.history.tab import HistoryTab
 
 
@@ -45,7 +42,7 @@ def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
         :1:-1
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
     assert [row.stored["id"] for row in listing(store, Address(list_page=2)).rows] == ids[1::-1]
-    assert listing(store, Address(list_page=99)).page == 2
+    assert listing(store, Address(list_page=99)).address.list_page == 2
     assert store.path
     damage_column(store.path, "comparisons", "prompt")
     assert listing(store, Address(list_page=2)).position == (
@@ -63,7 +60,7 @@ def test_a_page_follows_one_with_a_damaged_comparison(
     assert store.path
     damage_column(store.path, "comparisons", "prompt", last=True)
     page = listing(store, Address(text="prompt"))
-    assert (len(page.rows), page.unreadable, page.pages) == (PAGE - 1, 1, 2)
+    assert (len(page.rows), page.found.unreadable, page.pages) == (PAGE - 1, 1, 2)
 
 
 def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
@@ -120,6 +117,21 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     assert len(stored_settings(few(store.load(comparison), ()), CATALOG).rules) == 4
 
 
+def test_an_action_changes_the_runs_side_by_side_and_no_more_than_fit() -> None:
+    one, two, other, *more = (f"{number:032x}" for number in range(MOST_RUNS + 1))
+    for action, run, expected in (
+        ("left", two, (two, one)),
+        ("left", other, (one, two)),
+        ("drop", one, (two,)),
+        ("choose", other, (one, two, other)),
+        ("none", "", ()),
+    ):
+        sent = {"action": action, "runs": run}
+        assert acted(Address(runs=(one, two)), sent) == (Address(runs=expected), "")
+    full = Address(runs=(one, two, *more))
+    assert acted(full, {"action": "choose", "runs": other}) == (full, TOO_MANY)
+
+
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -145,7 +157,7 @@ def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> 
     newer = replace(other.config, environment={**other.config.environment, "torch": "99"})
     assert {"device", "torch"} <= one.config.environment.keys()
     for second, folded in ((other, True), (replace(other, config=newer), False)):
-        html = read_panel(runs_html(run_table([one, second])))
+        html = read_panel(runs_html([one, second]))
         groups = [each.text for each in html.all(".mars-runs-group")]
         assert [groups[0], groups[-1]] == ["Output", "Machine and versions"]
         assert html.all("tbody")[-1].hidden is folded

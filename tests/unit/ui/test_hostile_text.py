@@ -19,11 +19,12 @@ from tests.traces import make_trace, make_tree_trace
 from tests.unit.ui.helpers import HOSTILE, keep, services_of
 from tests.unit.ui.test_account import FakeRequest
 from ui.kit.address import Address, address_component
-from ui.result.result import ended_result
+from ui.result.result import ended_result, unsaved
 from ui.tabs.account.panel import look
 from ui.tabs.history.tab import HistoryTab
 from ui.tabs.study.panels import first_html, prompts_html, rest_html
-from ui.tabs.votes.view import Round, question_view, tally, tally_html
+from ui.tabs.votes.round import Round, question_view
+from ui.tabs.votes.tally import tally, tally_html
 from ui.token_view.reading import LONGEST, markdown_html
 from ui.token_view.view import ended_view
 
@@ -105,7 +106,7 @@ def test_what_scripts_are_sent_is_ascii_without_a_tag() -> None:
     for lane in (trace, tree):
         value = ended_view(lane, "run", note=TEXT).json()
         assert value.isascii() and "<" not in value and "\\u202e" not in value
-    result = ended_result({0: trace, 1: tree}, "x", ["a", "b"])
+    result = ended_result(unsaved({0: trace, 1: tree}))
     assert result.details is not None
     plots = [plot for plot in result.details.plots.values() if plot]
     for plot in plots:

@@ -32,7 +32,7 @@ from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.public.preview import PICTURE
 from ui.report.downloads import picture_json
-from ui.result.result import reopened
+from ui.result.result import ended_result
 from ui.settings.parameters import EXAMPLES
 from ui.settings.values import parse, read_link, read_settings
 from ui.tabs.compare.arrange import request_json
@@ -57,7 +57,7 @@ def test_an_example_prompt_shows_its_stored_result_where_there_is_one(
     page: gr.Blocks,  # noqa: ARG001
 ) -> None:
     services = services_of(store, catalog=CATALOG)
-    tab = CompareTab(services, address_component())
+    tab = opening_of(services)
 
     def chosen(pair: str, index: object) -> dict[Any, Any]:
         values = to_json({"values": {"pair": pair}})
@@ -116,7 +116,7 @@ def test_runs_of_an_address_open_their_turn_from_which_nothing_goes_on(
         ids = ",".join(run.id for run in stored.runs)
         updates = opened(opening, comparison=comparison, runs=ids)
         lanes = [json.loads(updates[lane]) for lane in opening.view.lanes[:2]]
-        turn = reopened(last.at(1 if later else 2))
+        turn = ended_result(last.at(1 if later else 2))
         assert [lane["run"] for lane in lanes] == [lane.run for lane in turn.lanes]
         assert {lane["continues"] for lane in lanes} == {not later}
         assert (updates[opening.displayed] is None) is later

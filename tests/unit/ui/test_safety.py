@@ -24,8 +24,8 @@ from ui.tabs.study.estimate import estimated
 from ui.tabs.study.form import read_study
 from ui.tabs.study.tab import QualityTab
 
-TRACES = dict(enumerate(example.stored()))
-STRIP = ended_result(TRACES, "x", ("Strict", "MARS")).strip
+TRACES = example.stored()
+STRIP = ended_result(example.comparison()).strip
 FOUND = Verdict(
     *(CATALOG[0].target.name, "bundled/smollm2-eagle3", "eagle3 K=3", "mars(theta=0.97)", 0.0),
     *("sums", 300, 1, Interval(0.898, 0.831, 0.963), 0.98, RecoveryOutcome.NOT_SUPPORTED, "s"),

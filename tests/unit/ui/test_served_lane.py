@@ -44,7 +44,7 @@ from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import measure_time, run_follow_up
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.tab import CompareTab
-from ui.token_view.tiles import counts_of, stat_tiles
+from ui.token_view.tiles import stat_tiles
 from ui.token_view.view import FIELDS
 
 KEY = "sk-canary-2718"
@@ -107,9 +107,9 @@ def test_passes_without_tokens_have_no_tau_and_no_speed() -> None:
     counted = {"metrics": {"speculative_decoding": SPECULATIVE}}
     answer = Answer("abc", "stop", extra=counted, wall_s=0.2)
     trace = answer_trace(CONFIG, answer)
-    counts = counts_of(trace)
-    assert (counts.tokens, counts.steps) == (UNKNOWN, 3) and math.isnan(trace.summary.tau)
-    assert math.isnan(counts.mean_length) and stat_tiles(counts)[0][1] == "–"
+    summary = trace.summary
+    assert (summary.new_tokens, summary.steps) == (UNKNOWN, 3) and math.isnan(summary.tau)
+    assert stat_tiles(summary)[0][1] == "–"
     words = read_panel(Strip((), "done", numbers=headlines(("a",), {0: trace})).html()).text
     assert "tokens per target pass–" in words and "−" not in words
     assert plural(UNKNOWN, "token") == "– tokens"

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import asdict, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.traces import make_trace
 from tests.unit.ui.helpers import one_loop
 from ui.result import example
 from ui.token_view.standalone import read_trace, token_view
-from ui.token_view.tiles import LaneCounts, counts_of, stat_tiles
+from ui.token_view.tiles import NOTHING, counted, stat_tiles
 from ui.token_view.view import (
     FIELDS,
     OUTCOMES,
@@ -85,14 +86,14 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
 
 def test_live_numbers_end_as_the_summary_says() -> None:
     trace = make_trace(rule="mars", new_tokens=70)
-    counts = LaneCounts()
+    live = NOTHING
     for step in trace.steps:
-        counts = counts.after(step)
-    ended = counts_of(trace)
-    assert replace(counts, tv_sum=0.0) == replace(ended, tv_sum=0.0)
-    assert counts.tv_sum == pytest.approx(ended.tv_sum)
-    assert stat_tiles(counts) == ended_view(trace, "run").tiles
-    assert all(value == "–" for _, value, _, _ in stat_tiles(LaneCounts()))  # before the first step
+        live = counted(live, step)
+    names = ("new_tokens", "steps", "relaxed", "wall_s", "ttft_s", "tokens_per_s", "tau", "tv_max")
+    shown, ended = (attrgetter(*names)(each) for each in (live, trace.summary))
+    assert shown == ended and live.tv_sum == pytest.approx(trace.summary.tv_sum)
+    assert stat_tiles(live) == ended_view(trace, "run").tiles
+    assert all(value == "–" for _, value, _, _ in stat_tiles(NOTHING))  # before the first step
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "token-view.md"

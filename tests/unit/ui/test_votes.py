@@ -23,15 +23,8 @@ from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.visitors import Visitor
-from ui.tabs.votes.round import OpenRound, cast_vote
-from ui.tabs.votes.view import (
-    Round,
-    ordered,
-    question_view,
-    revealed,
-    same_strip,
-    tally,
-)
+from ui.tabs.votes.round import OpenRound, Round, cast_vote, question_view, revealed
+from ui.tabs.votes.tally import tally
 
 SAME = replace(FORM, rules=(read_lane(PLAIN), read_lane("strict")))  # strict loses nothing
 
@@ -67,18 +60,17 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_dis
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     *before, end = frames(services, rounds)
     waiting = rounds.take(services.key)
-    assert waiting and end.view.state == "asking"
-    views = [frame.view for frame in (*before, end) if frame.view]
+    assert waiting and end.state == "asking"
+    views = [*before, end]
     assert not any(view.lanes or view.comparison for view in views)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
-    assert {*end.view.texts} == {trace.text for trace in traces} and len(end.view.texts) == 2
-    sent = "".join(frame.strip.html() for frame in (*before, end))
-    sent += "".join(view.html() for view in views)
+    assert {*end.texts} == {trace.text for trace in traces} and len(end.texts) == 2
+    sent = "".join(view.strip.html() + view.html() for view in views)
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
     secrets = ["strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed", waiting.comparison]
     secrets += [*(number(trace.summary.tokens_per_s) for trace in traces)]
     assert not [each for each in secrets if each in words]
-    assert len(before) > 2 and not any(view.texts for view in views[:-1])
+    assert len(before) > 2 and not any(view.texts for view in before)
     assert {(frame.strip.state, frame.strip.side) for frame in before} == {("running", "")}
     progress = [frame.strip.progress for frame in before]  # of both, coarse, never falling
     assert progress == sorted(progress) and 0 < max(progress) <= 1
@@ -95,8 +87,8 @@ def test_a_server_answers_a_round_like_a_rule(
     settings = replace(FORM, rules=(read_lane(SERVER), read_lane("strict")))
     with stream_events(chunk("A"), chunk(" fox"), chunk("", finish="stop")) as server:
         *before, end = frames(services, rounds, replace(settings, server=(server.url,)))
-    assert end.view.state == "asking" and "A fox" in end.view.texts
-    sent = "".join(frame.strip.html() for frame in (*before, end)) + end.view.html()
+    assert end.state == "asking" and "A fox" in end.texts
+    sent = "".join(view.strip.html() for view in (*before, end)) + end.html()
     assert server.url not in sent and "server" not in sent.lower()
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
     cast = cast_vote(services, rounds, Choice.LEFT)
@@ -150,18 +142,24 @@ def test_the_same_text_needs_no_vote_and_is_counted(
 ) -> None:
     last = frames(services, rounds, SAME)[-1]
     assert rounds.take(services.key) is None
-    assert last.view is not None and last.view.state == "revealed"
-    assert last.view.comparison and last.strip.state == "done"
+    assert last.state == "revealed" and last.comparison and last.strip.state == "done"
     words = plain(last.strip.parts)
     assert words.startswith("Nothing to vote on.") and "the same text, token for token." in words
     (pair,) = tally(services.store.vote_counts())
-    assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
-    assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
+    assert (pair.first_rule, pair.second_rule, pair.votes, pair.same_text) == (
+        "none",
+        "strict",
+        0,
+        1,
+    )
+    assert math.isnan(pair.second_win_rate) and all(
+        map(math.isnan, (pair.wilson95_low, pair.wilson95_high))
+    )
     other = round_of()
     first, second = other.traces
     assert not other.same_text
     assert replace(other, traces=(first, replace(second, text=first.text))).same_text
-    words = plain(same_strip(other).parts)  # as for a pair of other tokens
+    words = plain(revealed(other, None).strip.parts)  # as for a pair of other tokens
     assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
 
 
@@ -171,10 +169,10 @@ def test_stop_saves_the_run_and_needs_no_vote(
     sent = []
     for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500)):
         sent.append(frame)
-        if frame.strip.progress or "left" in plain(frame.strip.parts):
+        if "Writing" in plain(frame.strip.parts):
             services.stop.request()
     assert sent[-1].strip.state == "cancelled" and rounds.take(services.key) is None
-    assert sent[-1].view is not None and not sent[-1].view.texts
+    assert not sent[-1].texts
     assert saved(services) == [(1, 0, Status.CANCELLED)]
     assert tally(services.store.vote_counts()) == ()
 
@@ -218,6 +216,5 @@ def test_results_count_rules_and_not_sides() -> None:
         0,
         3,
     )  # more rounds than the other with as many votes
-    assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
-    assert ordered("mars", "strict") == ("strict", "mars")
-    assert ordered("strict", "none") == ("none", "strict")
+    assert (pair.votes, pair.decided, pair.second_win_rate) == (5, 3, 2 / 3)
+    assert (pair.wilson95_low, pair.wilson95_high) == wilson(2, 3)

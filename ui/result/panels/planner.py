@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -31,10 +31,9 @@ from evaluation.planner import (
     times_of,
     uncut,
 )
-from mars_core.types import Trace
 from ui.figures.planner import planner_plot
-from ui.kit.events import QUEUED, Updates, event_data
-from ui.kit.labels import run_names
+from ui.figures.runs import PlottedRun
+from ui.kit.events import QUEUED, event_data
 from ui.kit.panel import panel_component, render
 
 CHEAPEST, DEAREST = (
@@ -74,28 +73,30 @@ class PlannerFields(NamedTuple):
 FIELDS = TypeAdapter(PlannerFields)
 
 
-def runs_of(traces: Mapping[int, Trace]) -> list[PlannerRun]:
-    """Return by lane those that drafted. A run without drafts among ``traces`` gives the time of a
-    pass of one token."""
-    singles = (times_of(trace) for trace in traces.values() if not trace.summary.drafted)
+def runs_of(runs: Sequence[PlottedRun]) -> list[PlannerRun]:
+    """Return those that drafted. A run without drafts gives the time of a pass of one token."""
+    singles = (times_of(run.trace) for run in runs if not run.trace.summary.drafted)
     single = next((times.pass_s for times in singles if times), math.nan)
-    runs = []
-    for (lane, trace), name in zip(
-        traces.items(), run_names([trace.config for trace in traces.values()]), strict=True
-    ):
+    planned_runs = []
+    for trace, lane, name in runs:
         acceptance, times = acceptance_of(trace), times_of(trace)
         if acceptance and times and times.pass_s > 0:
-            costs = costs_of(times, single)
-            steps = len(uncut(trace))
-            runs.append(PlannerRun(lane, name, costs.draft, costs.slope, steps, acceptance))
-    return runs
+            costs, steps = costs_of(times, single), len(uncut(trace))
+            planned_runs.append(PlannerRun(lane, name, costs.draft, costs.slope, steps, acceptance))
+    return planned_runs
 
 
-def planner_html(fields: PlannerFields | None) -> str:
-    """Return the fields, the chart and what follows in a sentence; a sentence alone where nothing
-    was drafted. Raises ValueError, ArithmeticError or IndexError for numbers that no run has."""
-    if fields is None:
+def planner_html(runs: Sequence[PlottedRun]) -> str:
+    """Return the planner of these runs; a sentence alone where nothing was drafted."""
+    drafted = runs_of(runs)
+    if not drafted:
         return render("result/panels/planner.html.jinja", nothing=NOTHING)
+    return fields_html(PlannerFields(drafted))
+
+
+def fields_html(fields: PlannerFields) -> str:
+    """Return the fields, the chart and what follows in a sentence. Raises ValueError,
+    ArithmeticError or IndexError for numbers that no run has."""
     run, unchanged = fields.runs[fields.run], fields.was == fields.run
     measured = _on_slider(round(100 * math.log10(run.draft)) if run.draft > 0 else CHEAPEST)
     slider = _on_slider(fields.draft) if unchanged else measured
@@ -149,27 +150,19 @@ def _on_slider(draft: float) -> float:
     return min(DEAREST, max(CHEAPEST, draft))
 
 
-class PlannerPanel:
-    """One component; a change of a field draws it again."""
+def planner_panel(scope: str) -> gr.HTML:
+    """Build the component; a change of a field draws it again."""
+    panel = panel_component(planner_html([]), elem_id=f"{scope}-planner")
+    # in the queue, one at a time: the answer to the last change comes last
+    panel.select(redrawn, None, panel, trigger_mode="multiple", **QUEUED)
+    return panel
 
-    def __init__(self, scope: str) -> None:
-        self.panel = panel_component(planner_html(None), elem_id=f"{scope}-planner")
-        # in the queue, one at a time: the answer to the last change comes last
-        self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 
-    def show(self, traces: Mapping[int, Trace]) -> Updates:
-        runs = runs_of(traces)
-        return {self.panel: planner_html(PlannerFields(runs) if runs else None)}
-
-    @staticmethod
-    def _draw(event: gr.EventData) -> Any:
-        """Draw what the browser sends, which is hostile: what cannot be drawn changes nothing."""
-        sent = {
-            name: value
-            for name, value in event_data(event).items()
-            if name in PlannerFields._fields
-        }
-        try:
-            return planner_html(FIELDS.validate_json(json.dumps(sent)))
-        except (ValueError, ArithmeticError, IndexError):
-            return gr.skip()
+def redrawn(event: gr.EventData) -> Any:
+    """Draw what the browser sends, which is hostile: what cannot be drawn changes nothing."""
+    data = event_data(event)
+    sent = {name: value for name, value in data.items() if name in PlannerFields._fields}
+    try:
+        return fields_html(FIELDS.validate_json(json.dumps(sent)))
+    except (ValueError, ArithmeticError, IndexError):
+        return gr.skip()

@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from display.format import count, plural, shorten
+from display.format import plural, shorten
 from storage import RunStore, Share, StorageError, StoreCounts, write_everything
 from ui.jobs.services import Services
 from ui.kit.events import PRIVATE, event_data
@@ -67,17 +67,20 @@ def look(services: Services, request: Any) -> Account:
         before = None if browser is None else services.store.of(browser).counts()
     except StorageError as error:
         return Account(_who(visible.visitor), message=services.sentence(error), state=FAILED)
-    stored = _anything(counts)
-    days = f"Everything is removed for good {plural(services.retention_days or 0, 'day')} after it was made."
+    stored, kept = any(astuple(counts)), "It is stored until you delete it."
+    if services.retention_days:
+        days = plural(services.retention_days, "day")
+        kept = f"Everything is removed for good {days} after it was made."
     links_end = (
         f" {plural(counts.shares, 'shared link')} will stop working." if counts.shares else ""
     )
+    moves = before is not None and any(astuple(before))
     return Account(
         who=_who(visible.visitor),
         counts=f"Stored: {amounts(counts)}." if stored else "Nothing of yours is stored here.",
-        retention=f"{days if services.retention_days else 'It is stored until you delete it.'} {READERS}",
+        retention=f"{kept} {READERS}",
         movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
-        if before and _anything(before)
+        if before and moves
         else "",
         consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {RUNNING}",
         shares=links,
@@ -146,25 +149,17 @@ def _signed_in(visitor: Visitor) -> bool:
     return (visitor.owner or "").startswith("account:")
 
 
-def _anything(counts: StoreCounts) -> bool:
-    return any(astuple(counts))
-
-
 def amounts(counts: StoreCounts, *, deleted: bool = False) -> str:
     """Return ``12 comparisons with 24 runs, 1 study``; what there is none of is left out.
     ``deleted``: those that can be brought back too."""
     runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
-    more = (
-        (counts.deleted if deleted else 0, "deleted comparison"),
-        (counts.votes, "vote"),
-    )
-    parts = [
-        f"{plural(counts.comparisons, 'comparison')}{runs}",
-        *(plural(many, noun) for many, noun in more if many),
-    ]
-    if counts.studies:
-        parts.append("1 study" if counts.studies == 1 else f"{count(counts.studies)} studies")
-    return ", ".join(parts)
+    others = {
+        "deleted comparison": counts.deleted if deleted else 0,
+        "vote": counts.votes,
+        "study": counts.studies,
+    }
+    more = [plural(many, noun) for noun, many in others.items() if many]
+    return ", ".join([f"{plural(counts.comparisons, 'comparison')}{runs}", *more])
 
 
 def _who(visitor: Visitor) -> str:
@@ -203,8 +198,11 @@ class AccountPanel:
         self.services = services
         with gr.Column(elem_classes=["mars-panel", "mars-account-panel"]):
             self.panel = panel_component(NOBODY.html(), elem_id="account")
-            if services.sign_in:
-                sign_in_button()
+            if services.sign_in:  # on a Space that has it; of an account subject and name are used
+                with gr.Row(elem_classes=["mars-account-sign"]):
+                    sign_in = "Sign in with Hugging Face", "Sign out ({})"
+                    button = gr.LoginButton(*sign_in, size="sm", elem_id="mine-sign-in")
+                check_sign_in(button)
 
     def wire(self, tab: gr.Tab) -> None:
         """Read whenever ``tab`` is chosen."""
@@ -219,14 +217,3 @@ class AccountPanel:
 
     def change(self, event: gr.EventData, request: gr.Request) -> str:
         return act(self.services, request, event_data(event)).html()
-
-
-def sign_in_button() -> gr.LoginButton:
-    """Build Gradio's button to sign in with Hugging Face, on a Space that has it; once somebody has
-    signed in, it signs out. Nothing of an account but subject and name is used."""
-    with gr.Row(elem_classes=["mars-account-sign"]):
-        button = gr.LoginButton(
-            "Sign in with Hugging Face", "Sign out ({})", size="sm", elem_id="mine-sign-in"
-        )
-    check_sign_in(button)
-    return button

@@ -36,10 +36,11 @@ def read_continuation(event: gr.EventData) -> Any:
     column, index, token, theta, rejected = map(event_data(event).get, names)
     if isinstance(theta, int | float) and 0 <= theta <= 1:
         return ContinuationRequest(theta=float(theta))
-    if isinstance(column, int) and isinstance(index, int) and rejected is True:
-        return ContinuationRequest(column, index, rejected=True)
-    if isinstance(column, int) and isinstance(index, int) and isinstance(token, int):
-        return ContinuationRequest(column, index, token)
+    if isinstance(column, int) and isinstance(index, int):
+        if rejected is True:
+            return ContinuationRequest(column, index, rejected=True)
+        if isinstance(token, int):
+            return ContinuationRequest(column, index, token)
     return gr.skip()
 
 
@@ -48,22 +49,23 @@ def continuation_config(
 ) -> RunConfig:
     """Return the configuration of the new run; ``columns``: what the lanes show. Raises ValueError."""
     known = [trace for trace in columns if trace is not None]
-    source = columns[continuation.column] if 0 <= continuation.column < len(columns) else None
-    if not known or (continuation.theta is None and source is None):
+    theta, column = continuation.theta, continuation.column
+    source = columns[column] if theta is None and 0 <= column < len(columns) else None
+    if not known or (theta is None and source is None):
         raise ValueError("There is no run to continue in this lane; press Compare first.")
     if len(known) < len(columns) or len(columns) >= MOST_LANES:
         raise ValueError(
             f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again."
         )
-    here = [trace.config for trace in known if not trace.config.served]
-    if not here or (source is not None and source.config.served):
+    here = [trace.config for trace in ([source] if source else known) if not trace.config.served]
+    if not here:
         raise ValueError("A server wrote this lane; only one that is decoded here goes on.")
-    if continuation.theta is not None or source is None:
+    if source is None:
         config = next(
             (config for config in reversed(here) if "theta" in config.rule.parameters), here[-1]
         )
         name = config.rule.name if "theta" in config.rule.parameters else "mars"
-        return replace(config, rule=RuleConfig(name, {"theta": continuation.theta or 0.0}))
+        return replace(config, rule=RuleConfig(name, {"theta": theta or 0.0}))
     ids, index = (*source.config.prefix, *source.token_ids), continuation.index
     if not 0 <= index < len(ids):
         raise ValueError(

@@ -1,5 +1,5 @@
 """What an address opens in Compare: a saved comparison with the settings that repeat it, or
-settings alone; and the address of what the lanes show."""
+settings alone; the stored result of an example prompt; and the address of what the lanes show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from mars_core.models import ModelError, PairSpec
+from mars_core.models import CATALOG, ModelError, PairSpec
 from mars_core.settings.links import address_words
 from mars_core.settings.recorded import OTHER_SAMPLER
 from storage import Shared, StorageError, StoredComparison
@@ -17,9 +17,9 @@ from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, Address, address_patch, read_address
-from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
-from ui.result.result import reopened
+from ui.kit.events import LATEST, PRIVATE, QUEUED, Updates, event_data
+from ui.result import example
+from ui.result.result import ComparisonResult, ended_result, saved_columns
 from ui.settings.values import (
     FIRST_LANES,
     LINK_NAMES,
@@ -34,13 +34,14 @@ from ui.settings.values import (
     settings_values,
     stored_settings,
 )
-from ui.sharing import READ_ONLY, share_of
-from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
+from ui.sharing import HIDDEN, READ_ONLY, share_of
+from ui.tabs.compare.arrange import CompareParts, request_json
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.safety import assured
 
-OF_RESULT = ("comparison", "share", "runs", "turn")  # names of an address
+OF_COMPARE = dict.fromkeys(("comparison", "share", "runs", "turn", *LINK_NAMES), "")
 LINKED = "The page’s address is a link to these settings now."
+EXAMPLE = "Stored example; press Compare for a run of your own"
 FILLED = "Settings from the address; press Compare to run them."
 
 
@@ -51,8 +52,10 @@ class Opening(CompareParts):
         self.address.submit(
             self.open, self.displayed, outputs, trigger_mode="always_last", **QUEUED
         )
-        panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
-        panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
+        linked = [self.address, self.view.strip]
+        self.settings.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
+        chosen = [*self.view.outputs, self.view.sharing, self.displayed, self.note, self.address]
+        self.prompt_panel.chips.select(self.show_example, self.settings, chosen, **LATEST)
         followed = [self.address, self.view.sharing, *self.follow_up.outputs]
         self.displayed.change(self.follow, self.displayed, followed, **QUEUED)
 
@@ -60,22 +63,23 @@ class Opening(CompareParts):
         """Make the address that of the comparison that is displayed, and offer a follow-up."""
         if displayed is None or not displayed.comparison:  # no run began yet
             return {self.view.sharing: gr.skip()} | self.follow_up.show(False)
-        names = dict.fromkeys((*OF_RESULT, *LINK_NAMES), "") | {"comparison": displayed.comparison}
         services = self.services.for_visitor(request)
         panel = share_of(services, Shared.COMPARISON, displayed.comparison)
-        updates = {self.address: address_patch(FIRST, names), self.view.sharing: panel.html()}
+        updates = {
+            self.address: address_of({"comparison": displayed.comparison}),
+            self.view.sharing: panel.html(),
+        }
         return updates | self.follow_up.show(True, _refused(services, displayed.pair))
 
     def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
         """Return the address of these settings, where a link to them is requested."""
         if event_data(event).get("do") != "link":
             return {self.address: gr.skip()}
-        names = dict.fromkeys((*OF_RESULT, *LINK_NAMES), "")
         try:
-            names |= address_words(read_settings(parse(value), prompt))
+            address = address_of(address_words(read_settings(parse(value), prompt)))
         except ValueError as error:
-            return {self.address: gr.skip()} | self._message(str(error), "failed")
-        return {self.address: address_patch(FIRST, names)} | self._message(LINKED, "idle")
+            return {self.address: gr.skip()} | self.say(str(error))
+        return {self.address: address} | self.say(LINKED, "idle")
 
     def open(
         self, event: gr.EventData, displayed: DisplayedComparison | None, request: gr.Request
@@ -105,14 +109,14 @@ class Opening(CompareParts):
             stored = store.load(address.comparison).at(address.turn, address.runs)
             stored = few(stored, address.runs)
         except StorageError as error:
-            return self._message(services.sentence(error), "failed")
+            return self.say(services.sentence(error))
         return self._comparison(services, stored, address)
 
     def _comparison(
         self, services: Services, stored: StoredComparison, address: Address
     ) -> Updates:
         """Open a comparison, without the settings where they cannot be requested here."""
-        result, displayed = reopened(stored), None
+        result, displayed = ended_result(stored), None
         filled: Updates = {self.note: request_json(stored.turns[0].prompt.text, {})}
         notes = [READ_ONLY] if address.share else []
         if any(run.trace.config.draws_otherwise for run in stored.runs):
@@ -120,24 +124,20 @@ class Opening(CompareParts):
         try:
             form = stored_settings(stored, services.catalog)
             pair, values = chosen_pair(services, form), settings_values(form)
-            displayed = _displayed(stored, pair)
+            columns = saved_columns(stored)
             lanes = {run.lane: lane for run, lane in zip(stored.runs, values["lanes"], strict=True)}
-            columns = [lanes.get(lane, {}) for lane in range(len(result.lanes))]
-            values |= {"lanes": columns}
+            values["lanes"] = [{} if lane is None else lanes[lane] for lane in columns]
             filled = self._fill(values, form.prompt)
             of_texts = {name: each for name, each in values.items() if name != "repeats"}
             filled |= {self.note: request_json(form.prompt, of_texts)}
+            if not (address.share or stored.later):  # those are to be read, and no more
+                displayed = DisplayedComparison(stored.id, pair, columns)
         except (ValueError, ModelError) as error:
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))
-        strip = assured(strip, services, self.verdicts)
-        if address.share or stored.later:  # to be read, and no more
-            displayed = None
-        empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
         views = tuple(replace(each, continues=displayed is not None) for each in result.lanes)
-        updates = self.view.update(strip, views + empty, result.turns)
-        updates |= self.view.show_lanes(len(result.lanes))
-        updates |= self.view.show(result.details)
+        result = replace(result, strip=assured(strip, services, self.verdicts), lanes=views)
+        updates = self.view.display(result) | self.view.show_lanes(len(views))
         return filled | updates | {self.displayed: displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
@@ -145,13 +145,13 @@ class Opening(CompareParts):
         values, wrong = read_link(words)
         prompt = as_text(words.get("prompt"))
         filled = self._fill(values, prompt or None)
-        offered = parse(filled[self.prompt_panel.panel.component])
+        offered = parse(filled[self.settings])
         for name, value in values.items():
             if name != "lanes" and str(offered.get(name)) != str(value) and not wrong:
                 wrong = (
                     f"{name} is {str(value)[:80]!r}, which these models or this page do not offer."
                 )
-        return filled | self._message(wrong or FILLED, "failed" if wrong else "idle")
+        return filled | self.say(wrong or FILLED, "failed" if wrong else "idle")
 
     def _fill(self, values: EnteredValues, prompt: str | None) -> Updates:
         """Fill the form: without a prompt that which stands there stays; without lanes they are as
@@ -160,8 +160,41 @@ class Opening(CompareParts):
         filled = self.prompt_panel.fill({**values, "lanes": lanes}, prompt)
         return filled | self.view.show_lanes(len(lanes))
 
-    def _message(self, text: str, state: str) -> Updates:
-        return self.view.update(message_strip(text, state), ())
+    def show_example(self, value: str | None, event: gr.EventData) -> Updates:
+        """Show the stored result of the example prompt that was chosen, where there is one."""
+        values, index = parse(value), event_data(event).get("index")
+        known = self.prompt_panel.panel.spec(values) == CATALOG[0]
+        if not known or not isinstance(index, int) or not 0 <= index < len(example.PROMPTS):
+            return {self.displayed: gr.skip()}
+        return self.view.display(example_result(self, index)) | {
+            self.view.sharing: HIDDEN.html(),
+            self.displayed: None,
+            self.note: request_of(index),
+            self.address: address_of({}),
+        }
+
+
+def example_result(parts: CompareParts, prompt: int) -> ComparisonResult:
+    """Return the stored runs of an example prompt, whose strip and lanes say what they are."""
+    result = ended_result(example.comparison(prompt), side=EXAMPLE)
+    strip = replace(result.strip, state="example")
+    return replace(
+        result,
+        strip=assured(strip, parts.services, parts.verdicts),
+        lanes=tuple(replace(lane, state="example", continues=False) for lane in result.lanes),
+    )
+
+
+def request_of(prompt: int) -> str:
+    """Return what the stored runs of an example prompt were asked for with, for request.js."""
+    rules = [trace.config.rule for trace in example.stored(prompt)]
+    lanes = [{"rule": rule.name, **rule.parameters} for rule in rules]
+    return request_json(example.PROMPTS[prompt], {"lanes": lanes})
+
+
+def address_of(names: Mapping[str, Any]) -> str:
+    """Return the address of what Compare shows, which has no other of its names."""
+    return address_patch(FIRST, {**OF_COMPARE, **names})
 
 
 def _refused(services: Services, pair: PairSpec) -> str:
@@ -173,11 +206,3 @@ def _refused(services: Services, pair: PairSpec) -> str:
     except (ValueError, ModelError) as error:
         return services.sentence(error)
     return ""
-
-
-def _displayed(stored: StoredComparison, pair: PairSpec) -> DisplayedComparison:
-    lanes = {run.lane for run in stored.runs}
-    columns = range(max(lanes, default=-1) + 1)
-    return DisplayedComparison(
-        stored.id, pair, tuple(lane if lane in lanes else None for lane in columns)
-    )

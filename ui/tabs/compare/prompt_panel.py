@@ -1,5 +1,5 @@
-"""The upper half of Compare: the prompt, the buttons, the settings, and how long the prompt is in
-tokens."""
+"""What is asked on Compare: the prompt, the buttons, the settings, and how long the prompt is in
+tokens; and the field of a follow-up."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import gradio as gr
 
 from display.format import count, plural, shorten
 from display.sources import to_json
+from evaluation.conversation import HISTORIES
 from mars_core.demo.words import unknown_words
 from mars_core.drafting import context_limit
-from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
+from mars_core.models import BUNDLED_PAIR, ModelError
 from mars_core.settings import Drafts
 from mars_core.settings.setting import kinds
 from ui.jobs.admission import chosen_pair
@@ -37,6 +38,7 @@ from ui.sharing import consent_line
 
 CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for request.js
 NOT_LOADED = "The token count appears once the models are loaded."
+FOLLOW_UP, AWAY = ("mars-panel", "mars-prompt-panel-line"), "mars-away"
 LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
 COUNTED = ("pair", *MODELS, "system", "chat", "thinking")  # what it depends on
 
@@ -50,6 +52,9 @@ class PromptPanel:
 
     def __init__(self, services: Services) -> None:
         self.services, first = services, services.catalog[0]
+        # for what the bundled pair cannot answer, where this page offers both
+        others = [spec for spec in services.catalog if spec != BUNDLED_PAIR]
+        self.other_pair = others[0] if others and BUNDLED_PAIR in services.catalog else None
         with gr.Column(elem_classes=["mars-panel", "mars-prompt-panel"]):
             with gr.Row(elem_classes=["mars-prompt-panel-line"]):
                 self.prompt = prompt_field(services, "prompt", "What should the models write?")
@@ -122,34 +127,61 @@ class PromptPanel:
         return {self.panel.component: self.panel.value(parse(value))} | self.about(prompt, value)
 
     def _about(self, prompt: str, values: EnteredValues) -> Updates:
-        other, label = self._other(), ""
-        if (
-            other
-            and values.get("pair") == BUNDLED_PAIR.key
-            and (words := unknown_words(prompt[:LONGEST_READ]))
-        ):
+        label, other = "", self.other_pair
+        if other and values.get("pair") == BUNDLED_PAIR.key:
+            words = unknown_words(prompt[:LONGEST_READ])
             named = ", ".join(f"“{shorten(word, 20)}”" for word in words[:3])
-            label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
+            more = " …" if words[3:] else ""
+            label = (
+                f"This pair never read {named}{more}: ask {other.title} instead" if words else ""
+            )
         return {
             self.tokens: prompt_length(self.services, prompt, values),
             self.other: gr.update(value=label, visible=bool(label)),
         }
 
-    def _other(self) -> PairSpec | None:
-        """Return the pair for what the bundled one cannot answer, where this page offers both."""
-        pairs = self.services.catalog
-        return (
-            next((spec for spec in pairs if spec != BUNDLED_PAIR), None)
-            if BUNDLED_PAIR in pairs
-            else None
-        )
-
     def switch(self, prompt: str | None, value: str | None) -> Updates:
         """Switch to the other pair; the prompt stays."""
-        other, values = self._other(), parse(value)
-        changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})
-        panel_value, values = self.panel.changed(changed_values, {"changed": "pair"})
+        pair = {"pair": self.other_pair.key} if self.other_pair else {}
+        entered = to_json({"values": parse(value) | pair})
+        panel_value, values = self.panel.changed(entered, {"changed": "pair"})
         return {self.panel.component: panel_value} | self._follow(["pair"], values, prompt)
+
+
+class FollowUp:
+    """The field below the texts in which a follow-up is asked, with what the lanes go on from;
+    hidden until there is a comparison that can go on."""
+
+    def __init__(self) -> None:
+        row = gr.Row(elem_id="follow-up", elem_classes=[*FOLLOW_UP, AWAY], render=False)
+        with row as self.row:
+            self.question = gr.Textbox(
+                label="Follow-up",
+                placeholder="Ask a follow-up",
+                lines=1,
+                max_lines=3,
+                elem_id="follow-up-question",
+                scale=5,
+                min_width=260,
+            )
+            self.history = gr.Dropdown(
+                [(title, name) for name, title in HISTORIES.items()],
+                value="own",
+                label="The conversation so far",
+                elem_id="follow-up-history",
+                scale=3,
+                min_width=260,
+            )
+            self.ask = gr.Button("Ask", elem_id="follow-up-ask", min_width=100, scale=0)
+        self.outputs: list[Any] = [self.row, self.question]
+
+    def show(self, offered: bool, refused: str = "") -> Updates:
+        """``refused``: why the models that are displayed take no follow-up."""
+        classes = [*FOLLOW_UP, *([] if offered else [AWAY])]
+        return {
+            self.row: gr.update(elem_classes=classes),
+            self.question: gr.update(info=refused or None, interactive=not refused),
+        }
 
 
 def prompt_length(services: Services, prompt: str, values: EnteredValues) -> str:

@@ -17,7 +17,6 @@ import gradio as gr
 from mars_core.numbers import number_of
 from ui.jobs.admission import errors_as_frames, job_errors, with_answers
 from ui.jobs.queue import COMPUTES
-from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates
 from ui.public.latest import Latest
 from ui.result.details import Details
@@ -31,7 +30,7 @@ from ui.settings.values import (
     read_settings,
 )
 from ui.tabs.compare import handlers
-from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
+from ui.tabs.compare.arrange import CompareParts, request_json
 from ui.tabs.compare.continuation import ContinuationRequest, read_continuation
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.safety import assured
@@ -54,11 +53,7 @@ class Running(CompareParts):
     pasted: Mapping[int, str] = field(default_factory=dict, repr=False)
 
     def wire(self) -> None:
-        prompt_panel, panel, continuation = (
-            self.prompt_panel,
-            self.prompt_panel.panel.component,
-            gr.State(None),
-        )
+        prompt_panel, panel, continuation = self.prompt_panel, self.settings, gr.State(None)
         self._run(
             partial(gr.on, [prompt_panel.run.click, prompt_panel.prompt.submit]),
             Running.compare,
@@ -118,7 +113,7 @@ class Running(CompareParts):
         finished.then(
             prompt_panel.measured,
             prompt_panel.inputs,
-            [prompt_panel.panel.component, *prompt_panel.below],
+            [self.settings, *prompt_panel.below],
             **PRIVATE,
         )
 
@@ -157,15 +152,12 @@ class Running(CompareParts):
         return self.prompt_panel.panel.value(with_new_seed(parse(value)))
 
     def show(self, strip: str, request: gr.Request) -> Updates:
-        return self.after(self.services.for_visitor(request).key, strip)
-
-    def after(self, page: str, strip: str) -> Updates:
         """Show the details of the comparison that just ended, if there are any. ``strip`` that says
         it runs: no last frame came."""
-        details = self.ended.take(page)
+        details = self.ended.take(self.services.for_visitor(request).key)
         changed = self.view.show(details) if details else {}
         if _runs(strip):
-            changed |= self.view.update(message_strip(LOST, "failed"), ())
+            changed |= self.say(LOST)
         stop = self.prompt_panel.stop.button
         return changed | {stop: gr.update(value="Stop", interactive=True)}
 
@@ -182,7 +174,7 @@ class Running(CompareParts):
                 changed = self.view.update(strip, frame.lanes, frame.turns)
                 if frame.details:
                     self.ended.put(services.key, frame.details)
-                if frame.opens:
+                if frame.turns is not None:
                     hidden = (self.view.details, self.view.counterfactual)
                     changed |= {each: gr.update(visible=False) for each in hidden}
                     changed |= {self.note: known} if known else {}
@@ -204,9 +196,7 @@ class Running(CompareParts):
         and runs it; the other lanes stay. "What if it had been rejected": opens a panel below them.
         Once, though gradio reports the change of a state with every event under way meanwhile."""
         if wanted is None or (displayed is None and wanted.theta is None):
-            yield self.view.update(
-                message_strip("There is no run to continue; press Compare first.", "failed"), ()
-            )
+            yield self.say("There is no run to continue; press Compare first.")
             return
         services, page = self.services, self.services.key
         if self.last_request.get(page) == wanted.nonce:
@@ -220,7 +210,7 @@ class Running(CompareParts):
         if changed:
             yield changed
         if displayed is None:
-            entered = changed.get(self.prompt_panel.panel.component, value)
+            entered = changed.get(self.settings, value)
             yield from self.compare(prompt, entered)
         else:
             yield from self.frames(handlers.run_one_more(services, displayed, wanted))
@@ -242,7 +232,7 @@ class Running(CompareParts):
         )
         lanes_before = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
         newer = {**values, "at": (number_of(values.get("at")) or 0) + MEANWHILE}
-        return set_lanes(self.prompt_panel.panel, self.view, newer, [*lanes_before, added])
+        return self.set_lanes(newer, [*lanes_before, added])
 
 
 def _runs(strip: str) -> bool:

@@ -42,13 +42,11 @@ class Safety(NamedTuple):
 
 def assured(strip: Strip, services: Services, verdicts: Verdicts) -> Strip:
     """Return the line above a result with what is known of its rules."""
-    relaxed = {lane_label(each): each for each in strip.configs if _relaxes(each)}
+    relaxed = {
+        lane_label(each): each for each in strip.configs if Lane(each.rule, each.drafter).relaxes
+    }
     lines = (_safety(services, verdicts, config) for config in relaxed.values())
     return replace(strip, safety=tuple(lines))
-
-
-def _relaxes(config: RunConfig) -> bool:
-    return Lane(config.rule, config.drafter).relaxes
 
 
 def _safety(services: Services, verdicts: Verdicts, config: RunConfig) -> Safety:

@@ -14,7 +14,7 @@ from ui.kit.components import REPORT, RUN_FILES, downloads_html, message_strip
 from ui.kit.events import Updates
 from ui.kit.labels import settings_line
 from ui.kit.panel import panel_component, render
-from ui.result.result import reopened
+from ui.result.result import ended_result
 from ui.result.view import ResultView
 from ui.settings.values import MOST_LANES, as_text, few, richest
 from ui.sharing import READ_ONLY
@@ -77,16 +77,15 @@ class Detail:
         turn, view = stored_comparison.at(0, wanted), self.view
         stored = few(turn, wanted)
         first = stored.turns[0]
-        result, settings = reopened(stored), _settings(stored, len(turn.runs))
+        result, settings = ended_result(stored), _settings(stored, len(turn.runs))
         about = stored_comparison
         notes = Notes(about.id, share, about.name, ", ".join(about.tags), about.comment)
         return {
             **self._box(),
             self.head: render(TEMPLATE, part="head", prompt=first.prompt.text, settings=settings),
             self.foot: notes.html(),
-            **view.update(result.strip, result.lanes, result.turns),
+            **view.display(result),
             **view.show_lanes(len(result.lanes)),
-            **view.show(result.details),
         }
 
     def _box(self, *more: str) -> Updates:

@@ -4,16 +4,16 @@ models and tags come from the store."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from display.format import count, plural, ratio
 from display.names import stored_rule_label
 from evaluation.statistics import over
 from mars_core.rules import PLAIN
 from mars_core.types import Status
-from storage import FilterChoices, RunStore
+from storage import FilterChoices, RunStore, SearchPage
 from ui.kit.address import BY_MODEL, EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
 from ui.kit.labels import drafter_title, model_title, setting
 from ui.kit.panel import render
@@ -50,49 +50,40 @@ class Notice:
 SILENT = Notice()
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """A comparison in the list. ``stored``: as ``RunStore.find`` has it; ``chosen``: whether each
-    run stands among the compared ones; ``model``, ``amount``: the head of the first row of a model
-    in a list by model."""
+class HistoryRow(NamedTuple):
+    """A comparison in the list. ``stored``: as ``RunStore.find`` has it; ``model``, ``amount``: the
+    head of the first row of a model in a list by model."""
 
     stored: Mapping[str, Any]
     models: str
     settings: tuple[str, ...]
-    chosen: tuple[bool, ...]
     ratio: str
     status: str
     model: str = ""
     amount: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonPage:
-    """One page of the list. ``page`` from 1; ``message`` says why there is no row,
-    ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page
-    or not; ``more``: there are more than ``total``, and than ``pages``; ``unreadable``: comparisons
-    of this page that have no row because they are damaged."""
+class ComparisonPage(NamedTuple):
+    """One page of the list: what was found, and the address whose ``list_page`` this is, one of
+    ``pages`` or more. ``message`` says why there is no row."""
 
+    found: SearchPage = SearchPage(0, [])
+    address: Address = Address()
     rows: tuple[HistoryRow, ...] = ()
-    page: int = 1
     pages: int = 1
-    total: int = 0
     message: str = ""
-    searching: bool = False
-    selected: str = ""
-    more: bool = False
-    unreadable: int = 0
 
     @property
     def position(self) -> str:
-        if not self.total:
+        found, page = self.found, f"Page {self.address.list_page}"
+        if not found.total:
             return ""
-        amount, suffix = plural(self.total, "comparison"), " found" if self.searching else ""
-        if self.unreadable:
-            suffix += f"; {count(self.unreadable)} of this page cannot be read"
-        if self.more:
-            return f"Page {self.page}, more than {amount}{suffix}"
-        return f"Page {self.page} of {count(self.pages)}, {amount}{suffix}"
+        amount = plural(found.total, "comparison") + " found" * self.address.searching
+        if found.unreadable:
+            amount += f"; {count(found.unreadable)} of this page cannot be read"
+        if found.more:
+            return f"{page}, more than {amount}"
+        return f"{page} of {count(self.pages)}, {amount}"
 
     def html(self, notice: Notice = SILENT) -> str:
         return render("tabs/history/list.html.jinja", listing=self, notice=notice)
@@ -101,27 +92,15 @@ class ComparisonPage:
 def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  # noqa: B008  (a frozen value)
     """Return the page nearest to the one requested. Raises StorageError."""
     if address.sort == BY_MODEL and not address.target:
-        return _by_model(store, address)
-    page = max(1, address.list_page)
-    page_of = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
-    rows = tuple(_row(record, address.runs) for record in page_of.rows)
-    pages = max(1, math.ceil(page_of.total / PAGE))
-    if page_of.more and (found := len(rows) + page_of.unreadable):
-        pages = max(pages, page + (found == PAGE))
+        return _by_model(store, replace(address, list_page=1))
+    page = address.list_page
+    found = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
+    pages, here = max(1, math.ceil(found.total / PAGE)), len(found.rows) + found.unreadable
+    if found.more and here:
+        pages = max(pages, page + (here == PAGE))
     if page > pages:
         return listing(store, replace(address, list_page=pages))
-    message = "" if page_of.total else NO_MATCH if address.searching else NOTHING
-    return ComparisonPage(
-        rows,
-        page,
-        pages,
-        page_of.total,
-        message,
-        address.searching,
-        address.comparison,
-        page_of.more,
-        page_of.unreadable,
-    )
+    return _page(found, address, map(_row, found.rows), pages)
 
 
 def _by_model(store: RunStore, address: Address) -> ComparisonPage:
@@ -129,18 +108,21 @@ def _by_model(store: RunStore, address: Address) -> ComparisonPage:
     rows, total, unreadable = list[HistoryRow](), 0, 0
     models = store.choices().targets
     for target in models[:MOST_MODELS]:
-        search = to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0)
-        matches = store.find(search)
-        of_model = [_row(record, address.runs) for record in matches.rows]
-        amount = plural(matches.total, "comparison")
-        rows += [replace(row, model=target, amount=amount) for row in of_model[:1]] + of_model[1:]
-        total, unreadable = total + matches.total, unreadable + matches.unreadable
-    more, message = len(models) > MOST_MODELS, "" if total else NO_MATCH
-    selected, searching = address.comparison, address.searching
-    return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more, unreadable)
+        found = store.find(to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0))
+        of_model, amount = [*map(_row, found.rows)], plural(found.total, "comparison")
+        rows += [row._replace(model=target, amount=amount) for row in of_model[:1]] + of_model[1:]
+        total, unreadable = total + found.total, unreadable + found.unreadable
+    return _page(SearchPage(total, [], len(models) > MOST_MODELS, unreadable), address, rows)
 
 
-def _row(record: Mapping[str, Any], compared: Collection[str]) -> HistoryRow:
+def _page(
+    found: SearchPage, address: Address, rows: Iterable[HistoryRow], pages: int = 1
+) -> ComparisonPage:
+    message = "" if found.total else NO_MATCH if address.searching else NOTHING
+    return ComparisonPage(found, address, tuple(rows), pages, message)
+
+
+def _row(record: Mapping[str, Any]) -> HistoryRow:
     taus, states = record["tau"], [str(status) for status in record["status"]]
     status = next(
         (state for state in states if state != "completed"), "completed" if states else "cancelled"
@@ -150,7 +132,6 @@ def _row(record: Mapping[str, Any], compared: Collection[str]) -> HistoryRow:
         record,
         models=_models(record),
         settings=_settings(record),
-        chosen=tuple(run in compared for run in record["run_ids"]),
         ratio=f"τ {ratio(over(taus[1], taus[0]))}" if completed_pair else "",
         status=status,
     )

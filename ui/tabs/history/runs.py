@@ -7,7 +7,7 @@ Every row knows whether all runs agree in it, so that the page can show the diff
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from display.blocks import TableCell
 from display.format import MISSING, plural, shorten
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
-from ui.kit.address import ID, Address, read_address, without_search
+from ui.kit.address import Address, read_address, without_search
 from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.panel import render
 from ui.result.numbers import (
@@ -63,18 +63,8 @@ class QuantityRow(NamedTuple):
     cells: tuple[TableCell, ...]
 
 
-class RunTable(NamedTuple):
-    """As many cells a row as there are columns, which are as runs.html.jinja takes them; the
-    leftmost is the baseline."""
-
-    columns: tuple[dict[str, str], ...] = ()
-    rows: tuple[QuantityRow, ...] = ()
-
-
-def run_table(records: Sequence[RunRecord]) -> RunTable:
-    if not records:
-        return RunTable()
-    columns = tuple(_column(record) for record in records)
+def run_rows(records: Sequence[RunRecord]) -> list[QuantityRow]:
+    """Return the rows in which any of the runs has something."""
     rows = [
         _words(
             "machine" if name in _MACHINE else "setting",
@@ -84,15 +74,10 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
         )
         for name, help_, read in SETTINGS
     ]
-    rows += [
-        _words("setting", "Ended", "how the run ended", [_ending(record) for record in records])
-    ]
+    rows.append(_words("setting", "Ended", "how the run ended", map(_ending, records)))
     rows += [_measure(quantity, [record.summary for record in records]) for quantity in MEASURES]
-    rows += [_words("text", "Text", "what the run wrote", [record.text for record in records])]
-    return RunTable(
-        columns,
-        tuple(row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)),
-    )
+    rows.append(_words("text", "Text", "what the run wrote", [record.text for record in records]))
+    return [row for row in rows if any(cell.text not in ("", MISSING) for cell in row.cells)]
 
 
 def _column(record: RunRecord) -> dict[str, str]:
@@ -111,14 +96,9 @@ def _ending(record: RunRecord) -> str:
     return f"{record.status.value}, {STOP_TITLES[record.stop_reason]}{error}"
 
 
-def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> QuantityRow:
-    return QuantityRow(
-        kind,
-        name,
-        help_,
-        len(set(values)) == 1,
-        tuple(map(TableCell, values)),
-    )
+def _words(kind: str, name: str, help_: str, values: Iterable[str]) -> QuantityRow:
+    cells = tuple(map(TableCell, values))
+    return QuantityRow(kind, name, help_, len(set(cells)) == 1, cells)
 
 
 def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow:
@@ -130,59 +110,30 @@ def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow
     return QuantityRow("measure", quantity.name, quantity.help, same, tuple(cells))
 
 
-def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
-    """Return the ids with one more: beside the runs of its comparison, in the order of their lanes;
-    without any it comes last."""
-    ids = [record.id for record in records]
-    same = [
-        index for index, record in enumerate(records) if record.comparison_id == added.comparison_id
-    ]
-    after = same[-1] + 1 if same else len(ids)
-    index = next((index for index in same if records[index].lane > added.lane), after)
-    return (*ids[:index], added.id, *ids[index:])
-
-
-def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
-    """Return the view after an action ``{action, id | run | page}`` that a component reported,
-    whatever it holds; and one sentence on what was not done."""
-    run, action = _id(data.get("run")), data.get("action")
+def acted(view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
+    """Return the view after an action, whose other values name what it is of, as those of an
+    address, whatever a component reported; and one sentence on what was not done."""
+    named, action = read_address(data), data.get("action")
+    others = tuple(run for run in view.runs if run not in named.runs)
     match action:
-        case "open":
-            opened = _id(data.get("id"))
-            return (replace(view, comparison=opened, share="") if opened else view), ""
+        case "open" if named.comparison:
+            return replace(view, comparison=named.comparison, share=""), ""
         case "page":
-            page = data.get("page")
-            return replace(view, list_page=page if isinstance(page, int) else 1), ""
+            return replace(view, list_page=named.list_page), ""
         case "clear":
             return without_search(view), ""
         case "model":
-            return replace(view, target=read_address(data).target, sort="", list_page=1), ""
+            return replace(view, target=named.target, sort="", list_page=1), ""
         case "choose" if data.get("checked", True):
-            runs, message = choose_run(store, view.runs, run)
-            return replace(view, runs=runs), message
-        case "choose" | "drop" | "left" | "none":
-            others = tuple(other for other in view.runs if other != run)
-            left = (run, *others) if run in view.runs else view.runs  # the new baseline
-            return replace(view, runs={"left": left, "none": ()}.get(str(action), others)), ""
-        case _:
-            return view, ""
-
-
-def _id(text: object) -> str:
-    return text if isinstance(text, str) and ID.fullmatch(text) else ""
-
-
-def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[str, ...], str]:
-    """Return the ids with ``run`` among them, and one sentence where it cannot be added."""
-    if not run or run in runs:
-        return runs, ""
-    if len(runs) >= MOST_RUNS:
-        return runs, TOO_MANY
-    try:
-        added, *others = store.records((run, *runs))
-    except StorageError as error:
-        return runs, str(error)
-    return with_run(others, added), ""
+            runs = tuple(dict.fromkeys((*view.runs, *named.runs[:1])))
+            return (view, TOO_MANY) if len(runs) > MOST_RUNS else (replace(view, runs=runs), "")
+        case "choose" | "drop":
+            return replace(view, runs=others), ""
+        case "left" if len(others) < len(view.runs):  # the new baseline
+            return replace(view, runs=(*named.runs, *others)), ""
+        case "none":
+            return replace(view, runs=()), ""
+    return view, ""
 
 
 def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
@@ -192,28 +143,27 @@ def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, 
         existing = store.records(runs, existing=True) if runs else ()
     except StorageError as error:
         return (), str(error)
-    if len(existing) > MOST_RUNS:
-        message = f"The address names {len(existing)} runs; the first {MOST_RUNS} are displayed, the maximum of the table."
-        return existing[:MOST_RUNS], message
-    missing = len(runs) - len(existing)
-    verb = "is" if missing == 1 else "are"
-    return (
-        existing,
-        f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else "",
+    shown = existing[:MOST_RUNS]
+    missing = plural(len(runs) - len(shown), "run")
+    message = (
+        f"Not in this table: {missing}, no longer there or beyond the {MOST_RUNS} that it takes."
     )
+    return shown, message if len(shown) < len(runs) else ""
 
 
-def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
-    """``message``: one sentence on what was not done; empty where all went well. ``share``: token
-    of the link they are read through."""
-    template, columns = "tabs/history/runs.html.jinja", len(table.columns)
-    summary = (
-        f"{plural(columns, 'run')} side by side; differences are against the leftmost."
-        if columns
-        else ""
-    )
-    if columns == 1:
+def runs_html(records: Sequence[RunRecord] = (), message: str = "", share: str = "") -> str:
+    """Return the table of these runs, as many cells a row; the leftmost is the baseline.
+    ``message``: one sentence on what was not done; empty where all went well. ``share``: token of
+    the link they are read through."""
+    summary = f"{plural(len(records), 'run')} side by side; differences are against the leftmost."
+    if len(records) == 1:
         summary = "One run is chosen; choose another one to compare them."
     return render(
-        template, table=table, groups=_GROUPS, summary=summary, message=message, share=share
+        "tabs/history/runs.html.jinja",
+        columns=[_column(record) for record in records],
+        rows=run_rows(records) if records else [],
+        groups=_GROUPS,
+        summary=summary if records else "",
+        message=message,
+        share=share,
     )

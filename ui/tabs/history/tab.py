@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from storage import RunRecord, Shared, StorageError
+from storage import Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import (
     Address,
@@ -34,7 +34,7 @@ from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
 from ui.result.result import title_of
 from ui.sharing import reading, share_of, wire_share
-from ui.tabs.history.detail import Detail, Notes, entered_notes
+from ui.tabs.history.detail import Detail, entered_notes
 from ui.tabs.history.list import (
     NO_CHOICES,
     NOTHING,
@@ -45,13 +45,7 @@ from ui.tabs.history.list import (
     search_html,
     searched,
 )
-from ui.tabs.history.runs import (
-    RunTable,
-    acted,
-    chosen_runs,
-    run_table,
-    runs_html,
-)
+from ui.tabs.history.runs import acted, chosen_runs, runs_html
 
 
 class HistorySession:
@@ -86,7 +80,7 @@ class HistoryTab:
                 ComparisonPage(message=NOTHING).html(), elem_id="history-list"
             )
             self.downloads = downloads_component("downloads")
-        self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
+        self.runs = panel_component(runs_html(), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component would
         # lose the properties of such an update. The address is not among them, for what it says may
         # not have been requested yet
@@ -106,7 +100,7 @@ class HistoryTab:
         choices = NO_CHOICES
         try:
             comparisons = listing(self.services.store, view)
-            view = replace(view, list_page=comparisons.page)
+            view = comparisons.address
             choices = self.services.store.choices() if search else choices
         except StorageError as error:
             comparisons = ComparisonPage(message=self.services.sentence(error))
@@ -118,44 +112,33 @@ class HistoryTab:
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:
-        """Return the table of the view's runs; runs that are no longer there are left out of both.
-        ``message``: what was not done."""
-        runs, missing, share = self._chosen(view)
+        """Return the table of the view's runs, read through its link where that has all of them;
+        runs that are no longer there are left out of both. ``message``: what was not done."""
+        store, share = self.services.store, ""
+        with suppress(StorageError):
+            _, share = reading(store, view.share, lambda each: each.records(view.runs))
+            store = store.through(share) if share else store
+        runs, missing = chosen_runs(store, view.runs)
         view = replace(view, runs=tuple(run.id for run in runs))
-        return view, {self.runs: stamped(runs_html(run_table(runs), message or missing, share))}
-
-    def _chosen(self, view: Address) -> tuple[tuple[RunRecord, ...], str, str]:
-        """Return the view's runs, a message on missing ones, and the token of the link they are
-        read through: of all of them, or of none."""
-        if view.share and view.runs:
-            with suppress(StorageError):
-                store = self.services.store.through(view.share)
-                store.records(
-                    view.runs
-                )  # all of them, else they are looked for among the visitor's
-                return *chosen_runs(store, view.runs), view.share
-        return *chosen_runs(self.services.store, view.runs), ""
+        return view, {self.runs: stamped(runs_html(runs, message or missing, share))}
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
-        """Return the view's comparison, or none; the visitor's can be shared."""
-        view, updates = self._opened(view)
+        """Return the view's comparison: the visitor's, which can be shared, else what its link
+        shows, or none."""
+        updates = self.detail.closed()
+        if view.comparison:
+            try:
+                stored, share = reading(
+                    self.services.store, view.share, lambda store: store.load(view.comparison)
+                )
+                view = replace(view, share=share)
+                updates = self.detail.opened(stored, view.runs, share)
+            except StorageError as error:
+                updates = self.detail.failed(self.services.sentence(error))
+                view = replace(view, comparison="", share="")
         shareable = "" if view.share else view.comparison
-        return view, updates | {
-            self.detail.sharing: share_of(self.services, Shared.COMPARISON, shareable).html()
-        }
-
-    def _opened(self, view: Address) -> tuple[Address, Updates]:
-        """Return the view's comparison: the visitor's, else what its link shows, or none."""
-        if not view.comparison:
-            return view, self.detail.closed()
-        try:
-            stored, share = reading(
-                self.services.store, view.share, lambda store: store.load(view.comparison)
-            )
-        except StorageError as error:
-            failed = self.detail.failed(self.services.sentence(error))
-            return replace(view, comparison="", share=""), failed
-        return replace(view, share=share), self.detail.opened(stored, view.runs, share)
+        panel = share_of(self.services, Shared.COMPARISON, shareable)
+        return view, updates | {self.detail.sharing: panel.html()}
 
     def go(self, view: Address) -> Updates:
         """Show all of the tab as an address says."""
@@ -168,58 +151,56 @@ class HistoryTab:
         return self.list_updates(without_search(view) if data.get("action") == "clear" else view)
 
     def act(self, view: Address, data: Mapping[str, Any]) -> Updates:
-        match data.get("action"):
-            case "save" | "delete" as action:
-                notes = entered_notes(view.comparison, view.share, data)
-                return self.saved(view, notes) if action == "save" else self.deleted(view, notes)
+        action, notice, updates = data.get("action"), SILENT, Updates()
+        match action:
+            case "save" | "delete":
+                return self.noted(view, data)
             case "close":
                 view = replace(view, comparison="", share="")
                 return self.detail.closed() | self.list_updates(view, search=False)
-        changed, message = acted(self.services.store, view, data)
-        updates: Updates = {}
-        notice = self.restored(str(data.get("id", ""))) if data.get("action") == "undo" else SILENT
-        notice = replace(notice, refusal=token_hex(4)) if message else notice
-        if data.get("action") == "open" and changed.comparison:
+            case "undo":
+                notice = Notice("Restored.")
+                try:
+                    self.services.store.restore(read_address(data).comparison)
+                except StorageError as error:
+                    notice = Notice(self.services.sentence(error))
+        changed, message = acted(view, data)
+        if message:
+            notice = replace(notice, refusal=token_hex(4))
+        if action == "open" and changed.comparison:
             changed, updates = self.opened(changed)
         if changed.runs != view.runs or message:
             changed, table = self.compared(changed, message)
             updates |= table
         return updates | self.list_updates(
-            changed, notice, search=data.get("action") in ("clear", "model", "undo")
+            changed, notice, search=action in ("clear", "model", "undo")
         )
 
-    def saved(self, view: Address, notes: Notes) -> Updates:
+    def noted(self, view: Address, data: Mapping[str, Any]) -> Updates:
+        """Save the notes of the open comparison, or delete it; a line above the list brings it
+        back."""
+        notes = entered_notes(view.comparison, view.share, data)
         if view.share:
             return {self.detail.foot: notes.html()}
+        store, notice = self.services.store, SILENT
+        updates = {self.detail.foot: notes.html("Saved.")}
         try:
-            tags = notes.tags.split(",")
-            self.services.store.annotate(
-                view.comparison, name=notes.name, tags=tags, comment=notes.comment
-            )
+            if data["action"] == "save":
+                store.annotate(
+                    view.comparison,
+                    name=notes.name,
+                    tags=notes.tags.split(","),
+                    comment=notes.comment,
+                )
+            else:
+                title = title_of(store.load(view.comparison))
+                store.delete(view.comparison)
+                notice = Notice(f"Deleted “{title}”.", view.comparison)
+                view, updates = replace(view, comparison=""), self.detail.closed()
         except StorageError as error:
             return {self.detail.foot: notes.html(self.services.sentence(error))}
         view, runs = self.compared(view)
-        return runs | self.list_updates(view) | {self.detail.foot: notes.html("Saved.")}
-
-    def deleted(self, view: Address, notes: Notes) -> Updates:
-        """Delete the open comparison; a line above the list brings it back."""
-        if view.share:
-            return {self.detail.foot: notes.html()}
-        try:
-            title = title_of(self.services.store.load(view.comparison))
-            self.services.store.delete(view.comparison)
-        except StorageError as error:
-            return {self.detail.foot: notes.html(self.services.sentence(error))}
-        notice = Notice(f"Deleted “{title}”.", view.comparison)
-        view, runs = self.compared(replace(view, comparison=""))
-        return self.detail.closed() | runs | self.list_updates(view, notice)
-
-    def restored(self, comparison: str) -> Notice:
-        try:
-            self.services.store.restore(comparison)
-        except StorageError as error:
-            return Notice(self.services.sentence(error))
-        return Notice("Restored.")
+        return updates | runs | self.list_updates(view, notice)
 
     def wire(self, tab: gr.Tab) -> None:
         """Have the list read whenever ``tab`` is chosen."""

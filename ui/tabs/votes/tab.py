@@ -14,7 +14,6 @@ from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.jobs.stop_button import StopButton
 from ui.kit.components import (
-    Strip,
     chips_component,
     chips_html,
     message_strip,
@@ -33,19 +32,26 @@ from ui.settings.prompt import (
     wire_examples,
     with_new_seed,
 )
-from ui.settings.values import (
-    EnteredValues,
-    parse,
-    read_beside,
-    read_settings,
-    seeded,
+from ui.settings.values import EnteredValues, parse, read_beside, read_settings, seeded
+from ui.tabs.votes.round import (
+    MOST_OPEN,
+    Rounds,
+    RoundView,
+    cast_vote,
+    revealed,
+    write_answers,
 )
-from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
-from ui.tabs.votes.view import RoundView, reveal_strip, revealed, tally_html, tally_now
+from ui.tabs.votes.tally import tally_html, tally_now
 
-HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
-STARTING = "Starting; it waits for its turn …"
-BROKE = message_strip("The round did not start. Check the fields and try again.", "failed")
+EMPTY = RoundView(
+    message_strip(
+        "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
+    )
+)
+STARTING = RoundView(message_strip("Starting; it waits for its turn …", "running"), "writing")
+BROKE = RoundView(
+    message_strip("The round did not start. Check the fields and try again.", "failed")
+)
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second '
     "rule against the first, among votes for either, with Wilson’s 95 % interval.</p></div>"
@@ -69,8 +75,8 @@ class VotesTab:
                     "Write two answers", variant="primary", elem_id="votes-write"
                 )
                 self.stop = StopButton(services, elem_id="votes-stop", visible=False)
-        self.strip = strip_component(message_strip(HINT), scope="votes")
-        self.round = panel_component(RoundView().html(), elem_id="votes-round")
+        self.strip = strip_component(EMPTY.strip, scope="votes")
+        self.round = panel_component(EMPTY.html(), elem_id="votes-round")
         self.pair = RunPair("votes")  # Answer A and Answer B, once they are revealed
         with gr.Column(
             visible=False, elem_classes=["mars-panel", "mars-votes-after"]
@@ -108,7 +114,7 @@ class VotesTab:
             **COMPUTES,
             **QUEUED,
         )
-        running.failure(lambda: self.broken(BROKE), None, shown, **PRIVATE)
+        running.failure(lambda: self.show(BROKE), None, shown, **PRIVATE)
         running.then(self.on_end, None, buttons, **PRIVATE)
         self.stop.wire()
         self.round.select(self.on_vote, None, changed, **PRIVATE)
@@ -129,8 +135,7 @@ class VotesTab:
             self.after: gr.update(visible=False),
             self.write: gr.update(visible=False),
             **self.stop.begin(request),
-            self.strip: message_strip(STARTING, "running").html(),
-            **self.show(RoundView("writing")),
+            **self.show(STARTING),
             self.panel.component: self.panel.value(with_new_seed(values))
             if values.get("fresh") and seeded(values)
             else gr.update(),
@@ -139,30 +144,25 @@ class VotesTab:
     def on_write(
         self, prompt: str | None, value: str | None, beside: str, request: gr.Request
     ) -> Iterator[Updates]:
-        updates = self._updates(request, prompt, parse(value), beside)
-        yield from errors_as_frames(updates, self.broken, "votes")
-
-    def _updates(
-        self, request: gr.Request, prompt: str | None, values: EnteredValues, beside: str
-    ) -> Iterator[Updates]:
         keys, pasted = read_beside(beside)
         services = replace(self.services.for_visitor(request), server_keys=keys)
-        with job_errors(services):
-            settings = read_settings(values, prompt)
-            services = with_answers(services, settings, pasted)
-        for frame in write_answers(services, self.rounds, settings):
-            changed: Updates = {self.strip: frame.strip.html()}
-            if frame.view:
-                changed |= self.show(frame.view)
-                if frame.view.state == "revealed":  # both texts were the same, which counts
-                    changed[self.tally] = tally_now(services)
-            yield changed
+
+        def updates() -> Iterator[Updates]:
+            with job_errors(services):
+                settings = read_settings(parse(value), prompt)
+                answering = with_answers(services, settings, pasted)
+            for view in write_answers(answering, self.rounds, settings):
+                counted = view.state == "revealed"  # both texts were the same
+                yield self.show(view) | ({self.tally: tally_now(services)} if counted else {})
+
+        yield from errors_as_frames(updates(), lambda strip: self.show(RoundView(strip)), "votes")
 
     def show(self, view: RoundView) -> Updates:
-        return {self.round: view.html()} | self.pair.show(view.lanes)
-
-    def broken(self, strip: Strip) -> Updates:
-        return {self.strip: strip.html(), **self.show(RoundView())}
+        return {
+            self.strip: view.strip.html(),
+            self.round: view.html(),
+            **self.pair.show(view.lanes),
+        }
 
     def on_end(self) -> Updates:
         return {self.write: gr.update(visible=True)} | self.stop.end()
@@ -179,7 +179,6 @@ class VotesTab:
             return {self.strip: gr.skip()}
         vote_id, round_ = cast
         return {
-            self.strip: reveal_strip(round_, choice).html(),
             **self.show(revealed(round_, choice)),
             self.after: gr.update(visible=True),
             self.vote: vote_id,

@@ -15,7 +15,7 @@ from typing import Any
 
 import app
 import ui.api.documents
-import ui.tabs.votes.view
+import ui.tabs.votes.tally
 from hosting.settings import ServerSettings
 from tests.pairs import tiny_pair
 from tests.slow_runs import SlowLocal
@@ -34,7 +34,7 @@ def paths(routes: Iterable[Any]) -> Iterator[str]:
 
 def break_on_demand(folder: Path) -> None:
     """Two functions of the page raise while the file ``broken`` is there."""
-    for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.view, "tally")):
+    for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.tally, "tally")):
         real = getattr(module, name)
 
         def broken(*arguments: Any, real: Any = real) -> Any:

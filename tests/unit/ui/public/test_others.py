@@ -128,7 +128,7 @@ def component_values(owned: OwnedIds) -> Iterator[dict[str, Any]]:
         ("choose", owned.study, 1),
         ("undo", owned.study, 0),
     ):
-        yield common | {"action": action, "id": id_, "run": owned.runs[run]}
+        yield common | {"action": action, "comparison": id_, "runs": owned.runs[run]}
 
 
 def event_name(event: dict[str, Any]) -> str:
