@@ -21,7 +21,7 @@ from ui.jobs.services import Services
 from ui.kit.events import LATEST, Updates, event_data
 from ui.result.result import by_column, reopened
 from ui.result.view import ResultView
-from ui.settings.fields import DEFAULT_RULES
+from ui.settings.lanes import DEFAULT_RULES
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import LEAST_LANES, MOST_LANES, EnteredValues, applied, lanes_of, parse
 from ui.tabs.compare.follow_up import FollowUp
