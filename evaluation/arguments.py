@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from evaluation.options import RULES_OF_STUDY
-from evaluation.plan.lane import PLACEBO_SEEDS, SCALES
-from evaluation.plan.plan import Plan
-from evaluation.suites.read import BUILT_IN
-from mars_core.drafting import offered
-from mars_core.rules import RULES
+from evaluation.options import COMMON
+from evaluation.settings import STUDY, StudySettings
 from mars_core.settings import Settings
 from mars_core.settings.command_line import (
-    DRAFT_OPTIONS,
+    BAN_OPTION,
     MACHINE_OPTIONS,
-    PAIR_OPTIONS,
-    PROMPT_OPTIONS,
-    RULE_OPTIONS,
-    SAMPLING_OPTIONS,
     Commands,
     OptionTable,
+    RuleValues,
     add_options,
 )
 from mars_core.settings.setting import options as options_of
@@ -33,10 +26,6 @@ def _number(
     help: str, default: float | None = None, kind: type = int, metavar: str | None = None
 ) -> dict[str, Any]:
     return {"help": help, "default": default, "type": kind, "metavar": metavar}
-
-
-def _list(help: str, metavar: str) -> dict[str, Any]:
-    return {"help": help, "action": "append", "default": [], "metavar": metavar}
 
 
 def _switch(help: str) -> dict[str, Any]:
@@ -64,84 +53,19 @@ _WORK: OptionTable = _PROCESS | {
         "help": "run on a Ray cluster: a new one on this machine, or the one at this address",
     }
 }
+_RUNS: OptionTable = (
+    options_of(Settings, *(name for name in COMMON if name not in ("structure", "prefix")))
+    | BAN_OPTION
+)
 _PLAN: OptionTable = (
-    PAIR_OPTIONS
-    | PROMPT_OPTIONS
-    | RULE_OPTIONS
-    | DRAFT_OPTIONS
-    | SAMPLING_OPTIONS
-    | options_of(Settings, "draft", "head")
-    | options_of(Plan, "limit", "seed", "max_new_tokens", "interventions", "margin", "equivalence")
-    | options_of(Plan, "execute_code")
-    | dict(
-        zip(("--seeds", "--time-alone"), options_of(Plan, "repeats", "alone").values(), strict=True)
-    )
-    | {
-        "--suite": _list(
-            f"{', '.join(BUILT_IN)}, or a file in the question.jsonl format; may be repeated",
-            "NAME|FILE",
-        ),
-        "--prompt": _list(
-            "a prompt; may be repeated. All together are the suite prompts",
-            "TEXT",
-        ),
-        "--reference": _list(
-            "the right answer to a --prompt, in their order; '' where it is not known", "TEXT"
-        ),
-        "--lengths": _text(
-            "ask every prompt after stories that fill it to so many tokens, 64 to 16384, one or "
-            "more, separated by commas (of servers: about as many)",
-            metavar="TOKENS",
-        ),
-        "--name": _text("a name for the study"),
-        "--rules": _text(
-            f"of {', '.join(RULES)} (default {RULES_OF_STUDY}); with --server also server "
-            "(docs/evaluation.md)"
-        ),
-        "--drafter": _text(
-            f"of {', '.join(offered(None)[:-1])}; several separated by commas (default: the pair's)"
-        ),
-        "--temperature": _text("one or more, separated by commas (default 0)", default="0"),
-        "--no-placebos": _switch(
-            "without controls: as many tokens as each rule relaxes at random places, all drafts "
-            "kept, lower temperatures"
-        ),
-        "--placebo-seeds": _number(
-            f"draws of the random places for each prompt, averaged (default {PLACEBO_SEEDS})",
-            PLACEBO_SEEDS,
-        ),
-        "--sharpened": _text(
-            "above temperature 0 also strict at these shares of it, which tells what likelier "
-            "tokens alone do to the score; empty: none (default 0.8,0.6,0.4,0.2)",
-            default=",".join(map(str, SCALES)),
-        ),
-        "--server": _text(
-            "measure an OpenAI-compatible server; the key is read from MARS_SERVER_KEY", "URL"
-        ),
-        "--server-model": _text("its model (default: the only one it has)", "NAME"),
-        "--baseline": _text("another server for the lane strict", "URL"),
-        "--baseline-model": _text("its model (default: the only one it has)", "NAME"),
-        "--concurrency": _text(
-            "requests in flight at a server; of several values each takes an equal part of the "
-            "seeds",
-            default="1",
-        ),
-        "--k": _text(
-            "drafted tokens per step, for chains; one or more, separated by commas (default: the "
-            "pair's)"
-        ),
-        "--batch": _text(
-            "runs to decode together (default 1; auto: measured): faster, but without times of "
-            "single runs; of several numbers each decodes every task, to compare their throughput",
-            "auto|N1,N2",
-        ),
-        "--plan-only": _switch("store the plan, print its id and exit; resume runs it"),
-    }
+    _RUNS
+    | options_of(RuleValues)
+    | options_of(StudySettings)
+    | {"--plan-only": _switch("store the plan, print its id and exit; resume runs it")}
 )
 _NOT_CHOSEN = (
-    *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
-    *("--theta", "--set", "--scope", "--no-placebos", "--placebo-seeds", "--sharpened"),
-    *("--equivalence", "--interventions", "--plan-only"),
+    *("server", "server_model", "baseline", "baseline_model", "concurrency", "interventions"),
+    *("placebos", "placebo_seeds", "sharpened", "equivalence"),
 )
 
 
@@ -149,8 +73,8 @@ def _choosing(rules: str) -> OptionTable:
     """Return the options of a command that chooses the parameters of such rules itself, on models
     of this program."""
     help_text = f"rules {rules}, separated by commas (default mars); none: measure it too"
-    plan = {name: each for name, each in _PLAN.items() if name not in _NOT_CHOSEN}
-    return plan | {"--rules": _text(help_text)}
+    names = [name for name in STUDY if name not in _NOT_CHOSEN]
+    return _RUNS | options_of(StudySettings, *names) | {"--rules": _text(help_text, default=None)}
 
 
 _ADVISE: tuple[str, OptionTable] = (

@@ -24,7 +24,8 @@ from evaluation.options import (
 )
 from evaluation.served.server import ServerError
 from evaluation.study.worker import Work
-from mars_core.settings.command_line import settings_named
+from mars_core.settings import Settings
+from mars_core.settings.setting import chosen
 from mars_playground.output import note, write
 from mars_playground.results import COMMANDS, find_study, followed
 from storage import RunStore, StorageError
@@ -124,7 +125,7 @@ def _planned(options: Namespace, read: Callable[[Namespace, Pair], Plan]) -> tup
     from evaluation.study.check import longest
     from evaluation.study.launch import open_session
 
-    spec = settings_named(options, "pair", "target", "draft", "head", "classifier").spec()
+    spec = chosen(Settings, options, "pair", "target", "draft", "head", "classifier").spec()
     session = open_session(options, spec)
     plan = read(options, session.pair)
     tokens, batches = longest(plan, session), (options.batch or "1").split(",")

@@ -33,7 +33,8 @@ from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import KIND, Classifier, ClassifierConfig, Reads
 from mars_core.session import Session
 from mars_core.settings import Settings, read_lane
-from mars_core.settings.command_line import add_options, machine, settings_named
+from mars_core.settings.command_line import add_options, machine
+from mars_core.settings.setting import chosen
 from mars_core.settings.setting import options as options_of
 from mars_core.types import Outcome, RunConfig, Trace
 from training.demo.corpus import documents
@@ -210,7 +211,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.set_defaults(pair=BUNDLED_PAIR.key, max_new_tokens=160, seed=1)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    settings, pool = settings_named(options, *_SETTINGS), ModelPool(**machine(options))
+    settings, pool = chosen(Settings, options, *_SETTINGS), ModelPool(**machine(options))
     pair = replace(pool.get(settings.spec()), shapes=ANY_SHAPE)  # not exact, but fast
     suite = prompts(options.suite, options.prompts, settings.seed)
     wanted = replace(settings, rules=(read_lane("strict"),), protect=())

@@ -139,9 +139,7 @@ def lanes_of(
 def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[Lane, ...]:
     """Return the lanes and after them, for each that may relax, its placebos: as many rejections at
     random places, drawn ``seeds`` times, among all and, for a rule that admits only the target's
-    best tokens, among these; and once for each drafter the rule that keeps every draft. Raises
-    ValueError."""
-    in_range("placebo_seeds", seeds, 1, MOST_SEEDS)
+    best tokens, among these; and once for each drafter the rule that keeps every draft."""
     relaxed = [lane for lane in lanes if lane.relaxes]
     added = [
         Lane(RuleConfig(PLACEBO.name, {"best": best, "draw": draw}), lane.drafter, lane.rule)
@@ -155,7 +153,7 @@ def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[La
     return (*lanes, *added)
 
 
-def with_sharpened(lanes: Sequence[Lane], scales: Sequence[float] = SCALES) -> tuple[Lane, ...]:
+def with_sharpened(lanes: Sequence[Lane], scales: Sequence[float]) -> tuple[Lane, ...]:
     """Return the lanes and after them, for each drafter of a rule that may relax, strict at these
     shares of the temperature: what likelier tokens alone do to the score (true truncation,
     2607.26627)."""

@@ -21,8 +21,8 @@ from evaluation.plan.purpose import Advice, Matching
 from evaluation.plan.stored import plain, read
 from evaluation.plan.valid import check_plan
 from mars_core.rules import PLAIN
+from mars_core.settings import KINDS
 from mars_core.settings.setting import Flag, Number, Whole, checked, setting
-from mars_core.settings.table import LARGEST_SEED
 from mars_core.types import Processors, PromptConfig, Sampling
 
 PLAN = "plan.json"  # of a report, for ``mars eval run --plan``
@@ -39,27 +39,27 @@ class Task(NamedTuple):
     batch: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything needed to repeat a study. ``margin``: the share of the baseline's score that must
-    be kept, e.g. 0.98."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """Those that a plan has under their names. ``margin``: the share of the baseline's score that
+    must be kept, e.g. 0.98. ``alone``: of tasks in batches."""
 
-    name: str
-    models: Models
-    suites: tuple[Suite, ...]
-    lanes: tuple[Lane, ...]
-    temperatures: tuple[float, ...] = (0.0,)
-    repeats: int = setting(1, Whole("number of seeds per item", 1, 1000))
-    seed: int = setting(0, Whole("the first seed", 0, LARGEST_SEED))
-    top_k: int = 0
-    top_p: float = 1.0
-    processors: Processors = field(default_factory=Processors)
-    max_new_tokens: int = setting(256, Whole("maximum number of new tokens per turn", 1, 10**6))
-    system: str = ""
-    chat: bool = True
-    thinking: bool | None = None  # PromptConfig.thinking
-    stop: tuple[str, ...] = ()
-    margin: float = setting(0.98, Number("required recovery, chosen before the run", 0.5, 1, 0.01))
+    repeats: int = setting(
+        1,
+        Whole("number of seeds per item", 1, 1000, option="seeds", section="run", title="Repeats"),
+    )
+    seed: int = setting(0, replace(KINDS["seed"], help="the first seed", title="First seed"))
+    max_new_tokens: int = setting(
+        256, replace(KINDS["max_new_tokens"], help="maximum number of new tokens per turn")
+    )
+    margin: float = setting(
+        0.98,
+        Number(
+            "required recovery, the share of strict’s score that is enough; chosen before the run",
+            *(0.5, 1, 0.01),
+            section="purpose",
+        ),
+    )
     equivalence: float = setting(
         EQUIVALENCE,
         Number(
@@ -71,22 +71,19 @@ class Plan:
     execute_code: bool = setting(
         False,
         Flag(
-            "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)",
-            default=False,
+            "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"
         ),
     )
     limit: int | None = setting(None, Whole("use only the first items of every suite", 1))
-    skip_long: bool = False  # of earlier versions: whether items that did not fit were left out
-    served: Served | None = None  # None: the runs are those of this program
-    batch: int = 1  # runs that are decoded together, the largest of ``loads``
-    loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each
-    auto: bool = False  # ``batch`` is the largest size; that of most tokens a second is used
     alone: int = setting(
-        0, Whole("with --batch: decode N random tasks alone, for their times", 0, metavar="N")
+        0,
+        Whole(
+            "with --batch: decode N random tasks alone, for their times",
+            0,
+            metavar="N",
+            option="time-alone",
+        ),
     )
-    advice: Advice | None = None  # the lanes are candidates, of which one is chosen
-    matching: Matching | None = None  # the lanes are rules at equal τ
-    averages: int = 0  # draws for which one lane stands, of ``averaged``
     interventions: int = setting(
         0,
         Whole(
@@ -96,6 +93,32 @@ class Plan:
             metavar="N",
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(PlanSettings):
+    """Everything needed to repeat a study."""
+
+    name: str
+    models: Models
+    suites: tuple[Suite, ...]
+    lanes: tuple[Lane, ...]
+    temperatures: tuple[float, ...] = (0.0,)
+    top_k: int = 0
+    top_p: float = 1.0
+    processors: Processors = field(default_factory=Processors)
+    system: str = ""
+    chat: bool = True
+    thinking: bool | None = None  # PromptConfig.thinking
+    stop: tuple[str, ...] = ()
+    skip_long: bool = False  # of earlier versions: whether items that did not fit were left out
+    served: Served | None = None  # None: the runs are those of this program
+    batch: int = 1  # runs that are decoded together, the largest of ``loads``
+    loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each
+    auto: bool = False  # ``batch`` is the largest size; that of most tokens a second is used
+    advice: Advice | None = None  # the lanes are candidates, of which one is chosen
+    matching: Matching | None = None  # the lanes are rules at equal τ
+    averages: int = 0  # draws for which one lane stands, of ``averaged``
 
     def __post_init__(self) -> None:
         checked(self)

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,9 +19,9 @@ from mars_core.numbers import check_lanes, quoted, read_integer, read_number
 from mars_core.rules import RULES, WHERE, as_value, split_values
 from mars_core.rules.expression import SCOPES
 from mars_core.settings.drafts import rule_named
-from mars_core.settings.setting import options
+from mars_core.settings.setting import Text, Words, checked, chosen, options, setting
 from mars_core.settings.settings import Settings
-from mars_core.settings.table import KINDS, PROCESSORS
+from mars_core.settings.table import KINDS
 from mars_core.text.files import read_text
 from mars_core.types import SERVER, RuleConfig
 
@@ -32,35 +33,9 @@ Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
 )
 _MACHINE = ("device", "dtype", "graphs")
-_DRAFT = ("k", "draft_mode", "tree")
+_NOT_HERE = ("prompt", "rules", "structure", "prefix", "repeats", "draft", "head")  # of a run
 MACHINE_OPTIONS: OptionTable = options(Settings, *_MACHINE)
-PROMPT_OPTIONS: OptionTable = options(Settings, "system", "chat", "thinking", "stop")
-PAIR_OPTIONS: OptionTable = options(Settings, "pair", "target", "classifier")
-DRAFT_OPTIONS: OptionTable = options(Settings, *_DRAFT)
-DRAFTER_OPTIONS: OptionTable = DRAFT_OPTIONS | options(Settings, "drafter")
-_RULES: OptionTable = {
-    "--theta": {
-        "default": "",
-        "help": "θ of the rules that have it (default: the pair's, mostly 0.9); separate several values by commas",
-    },
-    "--set": {
-        "action": "append",
-        "default": [],
-        "metavar": "[RULE.]NAME=V1,V2",
-        "help": "values of any parameter of a rule, numbers or expressions such as 0.9 - 0.1*min(1, entropy/2); may be repeated",
-    },
-    "--scope": {
-        "default": "all",
-        "help": "where the rules decide, and strict elsewhere: all (default), thinking, answer, or an expression that is 0 elsewhere",
-    },
-}
-RULE_OPTIONS: OptionTable = _RULES | options(Settings, "protect")
-SAMPLING_OPTIONS: OptionTable = options(
-    Settings,
-    *("temperature", "top_k", "top_p"),
-    *(name for name in PROCESSORS if name != "protect"),
-    *("max_new_tokens", "seed"),
-) | {
+BAN_OPTION: OptionTable = {
     "--ban": {
         "action": "append",
         "type": lambda word: f"{word}=-inf",
@@ -69,6 +44,44 @@ SAMPLING_OPTIONS: OptionTable = options(
         "help": "never complete a word: a bias of -inf; may be repeated",
     }
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleValues:
+    """Values of the parameters of rules."""
+
+    theta: str = setting(
+        "",
+        Text(
+            "θ of the rules that have it (default: the pair's, mostly 0.9); separate several values "
+            "by commas"
+        ),
+    )
+    set: tuple[str, ...] = setting(
+        (),
+        Words(
+            "values of any parameter of a rule, numbers or expressions such as "
+            "0.9 - 0.1*min(1, entropy/2)",
+            metavar="[RULE.]NAME=V1,V2",
+        ),
+    )
+    scope: str = setting(
+        "all",
+        Text(
+            "where the rules decide, and strict elsewhere: all, thinking, answer, or an expression "
+            "that is 0 elsewhere"
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        checked(self)
+
+
+_OPTIONS: OptionTable = (
+    options(Settings, *(name for name in KINDS if name not in _NOT_HERE))
+    | options(RuleValues)
+    | BAN_OPTION
+)
 
 
 def add_commands(commands: Commands) -> None:
@@ -88,9 +101,7 @@ def add_commands(commands: Commands) -> None:
             "--prompt-file", type=Path, help="a file with the prompt; - reads standard input"
         )
         command.add_argument("--rule", action="append", help=rule)
-        add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
-        add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
-        add_options(command, options(Settings, "server", "server_model"))
+        add_options(command, _OPTIONS)
         command.add_argument(
             "--config",
             type=Path,
@@ -141,14 +152,8 @@ def _argument(read: Callable[[str, str], Any], name: str, text: str) -> Any:
 
 def machine(options: argparse.Namespace | Settings) -> dict[str, Any]:
     """Return the arguments of a ``ModelPool``."""
-    settings = settings_named(options, *_MACHINE)
+    settings = chosen(Settings, options, *_MACHINE)
     return {name: getattr(settings, name) for name in _MACHINE}
-
-
-def settings_named(options: object, *names: str) -> Settings:
-    """Return the settings of these options; others have their defaults. Raises ValueError."""
-    values: dict[str, Any] = {name: getattr(options, name, None) for name in names}
-    return Settings(**values)
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
@@ -166,7 +171,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         if options.command == "compare":
             names = ["strict", *(name for name in names if name != "strict")]
         served = [lane for lane in Settings(**values).rules if lane.rule.name == SERVER]
-        values["rules"] = [*read_rules(names, options), *served]
+        values["rules"] = [*read_rules(names, chosen(RuleValues, options)), *served]
     settings = Settings(**values)
     here = [lane for lane in settings.rules if lane.rule.name != SERVER]
     if options.command == "run" and len(here) > 1:
@@ -196,11 +201,11 @@ def read_document(file: Path) -> dict[str, Any]:
     return dict(values)
 
 
-def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleConfig]:
-    """Return every named rule with every combination of the values of RULE_OPTIONS. Parameters
+def read_rules(names: Sequence[str], given: RuleValues) -> list[RuleConfig]:
+    """Return every named rule with every combination of the values that are given. Parameters
     without a value are left out. Raises ValueError for an unknown rule, a parameter that none of
     the rules has, and a value that is no number."""
-    values_of = _parameters(options)
+    values_of = _parameters(given)
     known = {(rule, parameter.name) for rule in names for parameter in rule_named(rule).settable}
     for rule, parameter in values_of:
         if (rule, parameter) not in known | {("", name) for _, name in known}:
@@ -224,14 +229,14 @@ def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleCo
     return configs
 
 
-def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float | str, ...]]:
+def _parameters(given: RuleValues) -> dict[tuple[str, str], tuple[float | str, ...]]:
     """Return (rule, parameter) → values; an empty rule name stands for every rule."""
     values_of = {}
-    if options.theta:
-        values_of["", "theta"] = _values(options.theta)
-    if options.scope != "all":
-        values_of["", WHERE.name] = (SCOPES.get(options.scope, options.scope),)
-    for item in options.set:
+    if given.theta:
+        values_of["", "theta"] = _values(given.theta)
+    if given.scope != "all":
+        values_of["", WHERE.name] = (SCOPES.get(given.scope, given.scope),)
+    for item in given.set:
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
         if not name or not values:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
-from mars_core.settings.settings import Settings
 from mars_core.settings.table import KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -14,23 +13,23 @@ _MARK = "**settings"  # in a docstring
 
 
 def declared(function: F, left_out: Sequence[str] = ("device", "dtype", "graphs")) -> F:
-    """Give a function of ``**settings`` the signature, and a line of its docstring for each of
-    them."""
-    has, usual = signature(function), Settings()
-    own = [each for each in has.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-    names = [each for each in KINDS if each not in (*left_out, *has.parameters)]
+    """Give a function of ``**settings`` the signature, the annotations and a line of its docstring
+    for each of them."""
+    has = signature(function).parameters
+    own = [each for each in has.values() if each.kind is not Parameter.VAR_KEYWORD]
+    kinds = {name: kind for name, kind in KINDS.items() if name not in (*left_out, *has)}
     taken = [
         Parameter(
             name,
             Parameter.KEYWORD_ONLY,
-            default=None if (value := getattr(usual, name)) is None else KINDS[name].plain(value),
-            annotation=KINDS[name].type | None,
+            default=None if kind.default is None else kind.plain(kind.default),
+            annotation=kind.type | None,
         )
-        for name in names
+        for name, kind in kinds.items()
     ]
     before, _, after = (function.__doc__ or "").partition(_MARK)
     indent = before[before.rfind("\n") :]
-    lines = indent.join(f"{name}: {KINDS[name].help}" for name in names)
+    lines = indent.join(f"{name}: {kind.help}" for name, kind in kinds.items())
     function.__doc__ = f"{before}{lines}{after}"
-    function.__signature__ = has.replace(parameters=[*own, *taken])  # type: ignore[attr-defined]
+    function.__signature__ = signature(function).replace(parameters=[*own, *taken])  # type: ignore[attr-defined]
     return function

@@ -6,26 +6,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import astuple, dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
 
-from mars_core.numbers import LARGEST_INTEGER, MOST, quoted, read_bias, read_integer, read_number
+from mars_core.numbers import (
+    LARGEST_INTEGER,
+    MOST,
+    quoted,
+    read_bias,
+    read_integer,
+    read_number,
+    read_numbers,
+)
 from mars_core.rules import PLAIN
 from mars_core.types import TreeShape, number_text
 
 CHAIN = "chain"  # instead of a tree
 _WORDS = {"on": True, "true": True, "off": False, "false": False}
+T = TypeVar("T")
 _KIND = "kind"  # of the metadata of a field
 
 
 @dataclass(frozen=True)
 class SettingKind:
-    """``help``: one sentence; ``metavar``: of its option on the command line; ``section``: of a
-    form, which has no field of those without one; ``title``: in it, where it is not the name."""
+    """``help``: one sentence; ``metavar``: of its option on the command line; ``option``: that
+    option's name, where it is not the setting's; ``section``: of a form, which has no field of those
+    without one; ``title``: in it, where it is not the name. ``default``: as it is declared."""
 
     type: ClassVar[Any] = str  # as an endpoint declares it
     help: str
+    default: Any = field(default=None, kw_only=True)
     metavar: str | None = field(default=None, kw_only=True)
+    option: str = field(default="", kw_only=True)
     section: str = field(default="", kw_only=True)
     title: str = field(default="", kw_only=True)
 
@@ -45,7 +57,12 @@ class SettingKind:
         """Return the value as a form and an address have it."""
         return str(self.plain(value))
 
-    def option(self) -> dict[str, Any]:
+    def flag(self, name: str) -> str:
+        """Return the option of the command line."""
+        negation = "no-" if isinstance(self, Flag) and self.default else ""
+        return f"--{negation}{self.option or name.replace('_', '-')}"
+
+    def keywords(self) -> dict[str, Any]:
         """Return the keywords of argparse, which leaves the text as it is."""
         return {"metavar": self.metavar}
 
@@ -60,8 +77,8 @@ class Text(SettingKind):
             raise ValueError(f"{name} is {quoted(value)}; it must be {known}.")
         return value
 
-    def option(self) -> dict[str, Any]:
-        return {"choices": self.choices} if self.choices else super().option()
+    def keywords(self) -> dict[str, Any]:
+        return {"choices": self.choices} if self.choices else super().keywords()
 
 
 @dataclass(frozen=True)
@@ -93,10 +110,25 @@ class Whole(Number):
 
 
 @dataclass(frozen=True)
-class Flag(SettingKind):
-    """``default``: what it is without the option of the command line; None: the option has a word."""
+class Numbers(SettingKind):
+    """Numbers with commas between them, or as ``first:last:step``; ``least``: how many."""
 
-    default: bool | None = None
+    each: SettingKind
+    least: int = 1
+
+    def read(self, value: Any, name: str) -> tuple[Any, ...]:
+        if value == "" and not self.least:
+            return ()
+        numbers = value if isinstance(value, list | tuple) else read_numbers(str(value), name)
+        return tuple(self.each.read(number, name) for number in numbers)
+
+    def text(self, value: Any) -> str:
+        return ", ".join(map(self.each.text, value))
+
+
+@dataclass(frozen=True)
+class Flag(SettingKind):
+    """On or off. The option of the command line has a word only where the default is None."""
 
     type: ClassVar[Any] = bool
 
@@ -109,7 +141,7 @@ class Flag(SettingKind):
     def text(self, value: Any) -> str:
         return "on" if value else "off"
 
-    def option(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         if self.default is None:
             return {"choices": ("on", "off")}
         return {"action": "store_const", "const": not self.default}
@@ -152,8 +184,21 @@ class Words(SettingKind):
         """Write one a line."""
         return "\n".join(self.plain(value))
 
-    def option(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         return {"action": "append", "metavar": self.metavar}
+
+
+@dataclass(frozen=True)
+class Names(SettingKind):
+    """Words with commas between them."""
+
+    def read(self, value: Any, name: str) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = [each.strip() for each in value.split(",") if each.strip()]
+        return Words("").read(value, name)
+
+    def text(self, value: Any) -> str:
+        return ", ".join(value)
 
 
 @dataclass(frozen=True)
@@ -232,7 +277,7 @@ class TokenIds(Words):
 
 def setting(default: Any, kind: SettingKind) -> Any:
     """Declare a field of a class of settings."""
-    return field(default=default, metadata={_KIND: kind})
+    return field(default=default, metadata={_KIND: replace(kind, default=default)})
 
 
 def kinds(of: type[Any]) -> dict[str, SettingKind]:
@@ -242,36 +287,38 @@ def kinds(of: type[Any]) -> dict[str, SettingKind]:
 
 def checked(values: Any) -> None:
     """Read every setting of a new value of such a class; None is the default. Raises ValueError."""
-    for each in fields(values):
-        if _KIND in each.metadata:
-            value = getattr(values, each.name)
-            if value is None:
-                value = each.default
-            if value is not None:
-                value = each.metadata[_KIND].read(value, each.name)
-            object.__setattr__(values, each.name, value)
+    for name, kind in kinds(type(values)).items():
+        value = getattr(values, name)
+        value = kind.default if value is None else value
+        if value is not None:
+            value = kind.read(value, name)
+        object.__setattr__(values, name, value)
+
+
+def chosen(of: type[T], options: object, *names: str) -> T:
+    """Return the settings that attributes with their names hold, by default all; others have their
+    defaults. Raises ValueError."""
+    return of(**{name: getattr(options, name, None) for name in names or kinds(of)})
 
 
 def given(values: Any) -> dict[str, Any]:
     """Return what is not the default, by name."""
     return {
-        each.name: value
-        for each in fields(values)
-        if _KIND in each.metadata and (value := getattr(values, each.name)) != each.default
+        name: value
+        for name, kind in kinds(type(values)).items()
+        if (value := getattr(values, name)) != kind.default
     }
 
 
 def options(of: type[Any], *names: str) -> dict[str, dict[str, Any]]:
-    """Return the options of the command line with their keywords."""
+    """Return the options of the command line with their keywords, by default of all settings."""
     known, table = kinds(of), dict[str, dict[str, Any]]()
-    usual = {each.name: each.default for each in fields(of)}
-    for name in names:
-        kind, default = known[name], usual[name]
-        more = "; may be repeated" if isinstance(kind, Words) else ""
-        if default not in (None, "", ()) and not isinstance(kind, Flag):
-            more += f" (default {kind.text(default)})"
-        negated = isinstance(kind, Flag) and kind.default
-        help_ = f"do not {kind.help}" if negated else kind.help
-        keywords = {"dest": name, "help": f"{help_}{more}".replace("%", "%%")} | kind.option()
-        table[f"--{'no-' * bool(negated)}{name.replace('_', '-')}"] = keywords
+    for name in names or known:
+        kind, keywords = known[name], known[name].keywords()
+        more = "; may be repeated" if keywords.get("action") == "append" else ""
+        if kind.default not in (None, "", ()) and not isinstance(kind, Flag):
+            more += f" (default {kind.text(kind.default)})"
+        negation = "do not " if isinstance(kind, Flag) and kind.default else ""
+        help_ = f"{negation}{kind.help}{more}".replace("%", "%%")
+        table[kind.flag(name)] = {"dest": name, "help": help_} | keywords
     return table

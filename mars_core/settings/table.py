@@ -49,7 +49,6 @@ class Table(Drafts):
         True,
         Flag(
             "use the chat template of the tokenizer, where it has one",
-            default=True,
             section="prompt",
             title="Use the chat template",
         ),
@@ -212,7 +211,7 @@ class Table(Drafts):
     seed: int = setting(0, Whole("random seed", 0, LARGEST_SEED, section="run"))
     device: str = setting("auto", Text("auto, cpu, cuda, cuda:1"))
     dtype: str = setting("auto", Text("auto, float32, bfloat16, float16, gguf"))
-    graphs: bool = setting(True, Flag("record steps as CUDA graphs, on CUDA", default=True))
+    graphs: bool = setting(True, Flag("record steps as CUDA graphs, on CUDA"))
 
 
 KINDS = kinds(Table)

@@ -24,7 +24,8 @@ from ui.kit.assets import asset, with_constants
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import drafter_title
 from ui.kit.panel import render
-from ui.settings.fields import Fields, lane
+from ui.settings.fields import Fields
+from ui.settings.lanes import lane
 from ui.settings.own import dropped, listed_pair, own_pair
 from ui.settings.parameters import ThresholdNote, default_theta, threshold_note
 from ui.settings.values import (

@@ -116,7 +116,7 @@ def seeded(values: EnteredValues) -> bool:
 def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -> Settings:
     """Read the settings of Compare or Votes; ``names``: only of these fields, without lanes. Raises
     ValueError."""
-    words = _words(values) | {"prompt": prompt}
+    words = words_of(values) | {"prompt": prompt}
     if values.get("pair") != CUSTOM:
         words = {name: each for name, each in words.items() if name not in MODELS}
     elif not as_text(words.get("target")).strip():
@@ -142,15 +142,16 @@ def read_lane_values(values: EnteredValues) -> LaneSettings:
     words = {each.name: as_parameter(values.get(each.name)) for each in rule.settable}
     words = {name: each for name, each in words.items() if (name, each) != (WHERE.name, None)}
     if values.get("drafter", SHARED) != SHARED:
-        words |= {name: each for name, each in _words(values).items() if name in kinds(Drafts)}
+        words |= {name: each for name, each in words_of(values).items() if name in kinds(Drafts)}
     return read_lane({"rule": rule.name, "parameters": words})
 
 
-def _words(values: EnteredValues) -> dict[str, Any]:
-    """Return them as ``Settings`` takes them. A number that is missing is refused by name."""
+def words_of(values: EnteredValues, table: Mapping[str, SettingKind] = KINDS) -> dict[str, Any]:
+    """Return those of a table as its class takes them. A number that is missing is refused by
+    name."""
     held = applied(values)
-    words = {name: _read(KINDS[name], held[name]) for name in KINDS if name in held}
-    empty = {name for name in words if words[name] == "" and isinstance(KINDS[name], Flag)}
+    words = {name: _read(table[name], held[name]) for name in table if name in held}
+    empty = {name for name in words if words[name] == "" and isinstance(table[name], Flag)}
     return {name: each for name, each in words.items() if name not in {*empty, "rules"}}
 
 

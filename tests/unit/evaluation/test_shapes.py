@@ -33,7 +33,7 @@ TALK = (
 )
 SUITES = (Suite("gsm8k", SUMS), Suite("talk", TALK))
 MODELS = Models("bundled", ModelRef("some/where/target"), saved.MODEL.model)
-PLAN = Plan("a study", MODELS, SUITES, saved.LANES, (0.0, 1.0), 2)
+PLAN = Plan("a study", MODELS, SUITES, saved.LANES, (0.0, 1.0), repeats=2)
 
 
 def traces_of(number: int, lane: int) -> list[Trace]:

@@ -36,15 +36,6 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (  # setting, value, sentence
     ("temperature", "hot", "temperature is 'hot'; it must be a number from 0 to 100."),
     ("top_k", -1, "top_k is -1; it must be a whole number from 0 on."),
     ("top_p", 0.0, "top_p is 0; it must be a number from 1e-06 to 1."),
-    ("top_p", 1.0000001, "top_p is 1.0000001; it must be a number from 1e-06 to 1."),
-    ("min_p", 2, "min_p is 2; it must be a number from 0 to 1."),
-    ("typical_p", 0, "typical_p is 0; it must be a number from 0.001 to 1."),
-    ("repetition_penalty", 0, "repetition_penalty is 0; it must be a number from 0.01 to 100."),
-    (
-        "no_repeat_ngram_size",
-        101,
-        "no_repeat_ngram_size is 101; it must be a whole number from 0 to 100.",
-    ),
     (
         "logit_bias",
         "cat",
@@ -63,7 +54,6 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (  # setting, value, sentence
     ("prefix", ["a"], "An id of prefix is 'a'; it must be a whole number from 0 on."),
     ("repeats", 21, "repeats is 21; it must be a whole number from 0 to 20."),
     ("seed", 10**400, "seed is 1.00000e+400; it must be a whole number from 0 to"),
-    ("seed", -1, "seed is -1; it must be a whole number from 0 to 9007199254740991."),
     ("seed", "", "seed is empty; it must be a whole number from 0 to 9007199254740991."),
     ("seed", True, "seed is True; it must be a whole number from 0 to 9007199254740991."),
     ("max_new_tokens", 0, "max_new_tokens is 0; it must be a whole number from 1 to 1000000."),
@@ -85,19 +75,17 @@ REFUSED: tuple[tuple[str, Any, str], ...] = (  # setting, value, sentence
 )
 
 
-def on_the_command_line(name: str, value: Any) -> object:
+def read(*words: str) -> Settings:
     parser = ArgumentParser(exit_on_error=False)
     add_commands(parser.add_subparsers(dest="command"))
-    flag = "--rule" if name == "rules" else f"--{name.replace('_', '-')}"
-    return read_settings(parser.parse_args(["run", "--prompt=x", f"{flag}={value}"]))
+    return read_settings(parser.parse_args(words))
 
 
-def in_a_file(name: str, value: Any, folder: Path) -> object:
+def written(folder: Path, **values: Any) -> str:
+    """The option of a file with these settings."""
     file = folder / "settings.json"
-    file.write_text(json.dumps({"prompt": "x", name: value}), "utf-8")
-    parser = ArgumentParser()
-    add_commands(parser.add_subparsers(dest="command"))
-    return read_settings(parser.parse_args(["run", "--config", str(file)]))
+    file.write_text(json.dumps(values), "utf-8")
+    return f"--config={file}"
 
 
 HARNESS = {"k", "draft_mode", "tree", "seed", "max_new_tokens"}
@@ -112,7 +100,7 @@ def test_a_wrong_value_has_one_sentence_wherever_it_is_given(
         lambda: compare("x", **{name: value}),
     ]
     if not (isinstance(value, float) and math.isnan(value)):
-        ways.append(lambda: in_a_file(name, value, tmp_path))
+        ways.append(lambda: read("run", written(tmp_path, prompt="x", **{name: value})))
     if name in HARNESS:
         ways.append(lambda: read_options({name: value}))
     for way in ways:
@@ -120,8 +108,9 @@ def test_a_wrong_value_has_one_sentence_wherever_it_is_given(
             way()
         assert sentence in str(refused.value) and "\n" not in str(refused.value)
     if isinstance(value, str) and name not in ("chat", "rules", "draft_mode") and value:
+        flag = "--rule" if name == "rules" else f"--{name.replace('_', '-')}"
         with pytest.raises(ValueError, match=re.escape(sentence)):
-            on_the_command_line(name, value)
+            read("run", "--prompt=x", f"{flag}={value}")
 
 
 SAID: Mapping[str, Any] = {
@@ -172,12 +161,7 @@ def test_servers_are_lanes_however_they_are_said(tmp_path: Path) -> None:
     assert [lane.text for lane in settings.rules] == ["strict", "server", "server"]
 
     def told(*words: str, **values: Any) -> list[tuple[str, str, str]]:
-        file = tmp_path / "settings.json"
-        file.write_text(json.dumps({"prompt": "x"} | values), "utf-8")
-        parser = ArgumentParser()
-        add_commands(parser.add_subparsers(dest="command"))
-        options = parser.parse_args(["compare", "--config", str(file), *words])
-        rules = read_settings(options).rules
+        rules = read("compare", written(tmp_path, prompt="x", **values), *words).rules
         return [(each.rule.name, each.server, each.server_model) for each in rules]
 
     strict, mars, at_a, at_b = (
@@ -206,21 +190,16 @@ def test_what_a_lane_does_not_say_is_as_for_all_and_another_drafter_has_another_
 
 
 def test_a_file_holds_settings_and_options_take_precedence(tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
-    file.write_text(json.dumps(dict(SAID)), "utf-8")
-    parser = ArgumentParser()
-    add_commands(parser.add_subparsers(dest="command"))
-    words = ["compare", "--config", str(file)]
-    assert read_settings(parser.parse_args(words)) == Settings(**SAID)
-    options = parser.parse_args([*words, "--seed=4", "--rule=block", "--tree=chain"])
-    read = read_settings(options)
-    assert (read.seed, read.tree, read.temperature) == (4, "chain", 0.7)
-    assert [lane.rule.name for lane in read.rules] == ["strict", "block"]
+    words = ["compare", written(tmp_path, **SAID)]
+    assert read(*words) == Settings(**SAID)
+    other = read(*words, "--seed=4", "--rule=block", "--tree=chain")
+    assert (other.seed, other.tree, other.temperature) == (4, "chain", 0.7)
+    assert [lane.rule.name for lane in other.rules] == ["strict", "block"]
     for text, sentence in (
         ("{", "is no JSON"),
         ("[1]", "it must be an object"),
         ('{"x": 1}', "has 'x'"),
     ):
-        file.write_text(text, "utf-8")
+        (tmp_path / "settings.json").write_text(text, "utf-8")
         with pytest.raises(ValueError, match=sentence):
-            read_settings(parser.parse_args(words))
+            read(*words)

@@ -216,7 +216,9 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
 
 def test_code_is_not_executed_from_the_page(services: Services) -> None:
     assert not any(PASS in BUILT_IN[name] for name in SUITES if name != TYPED)
-    plan = replace(FORM.plan(services.catalog[0]), execute_code=True)
+    plan = changed(FORM, execute_code=True).plan(services.catalog[0])
+    assert not plan.execute_code
+    plan = replace(plan, execute_code=True)
     study = services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
     with pytest.raises(JobError, match="executes code"):
         list(resumed(services, study))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -17,23 +16,20 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from display.sources import to_json
-from mars_core.models import BUNDLED_PAIR, CATALOG
-from mars_core.rules import RULES
-from mars_core.settings import Settings, read_lane
-from mars_core.settings.links import address_words
+from mars_core.models import CATALOG
+from mars_core.settings import read_lane
 from mars_core.settings.recorded import OTHER_SAMPLER
 from mars_core.types import Outcome, TreeShape
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
-from tests.unit.ui.helpers import FORM, HOSTILE, client_of, keep, services_of
+from tests.unit.ui.helpers import HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.public.preview import PICTURE
 from ui.report.downloads import picture_json
 from ui.result.result import ended_result
-from ui.settings.parameters import EXAMPLES
 from ui.settings.values import parse, read_link, read_settings
 from ui.tabs.compare.arrange import request_json
 from ui.tabs.compare.opening import FILLED, Opening
@@ -137,51 +133,6 @@ def test_what_was_entered_comes_back_with_the_page(store: RunStore, opening: Ope
             updates[opening.displayed]
             == opened(opening, comparison=comparison, entered=nonsense)[opening.displayed]
         )
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        FORM,
-        replace(FORM, drafter="eagle3", tree="9/4/2", k=None),
-        replace(
-            FORM,
-            drafter="ngram",
-            k=3,
-            draft_mode="coupled",
-            stop=("a", "b"),
-            system=HOSTILE,
-            chat=False,
-            top_p=0.1,
-        ),
-        replace(FORM, rules=("mars", "mars(theta=0.1,drafter=ngram,k=2)")),
-        replace(FORM, rules=[f"mars(theta={EXAMPLES[0]},where={EXAMPLES[1]})"]),
-        replace(FORM, pair="", target="a/b", draft="c&d=e", min_p=0.05, protect=("none",)),
-        replace(FORM, prompt=HOSTILE, rules=("none",), seed=2**40, repeats=0),
-    ],
-)
-def test_a_link_has_the_same_settings(form: Settings) -> None:
-    link = address_words(form)
-    values, wrong = read_link({**link, "rules": link["rule"]})
-    assert wrong == ""
-    again = read_settings(filled(values), link["prompt"])
-    assert replace(again, rules=form.rules) == form
-    usual = BUNDLED_PAIR
-    assert [lane.config(usual) for lane in again.rules] == [
-        lane.config(usual) for lane in form.rules
-    ]
-    assert [again.of(lane).config(usual) for lane in again.rules] == [
-        form.of(lane).config(usual) for lane in form.rules
-    ]
-
-
-def filled(values: dict[str, Any]) -> dict[str, Any]:
-    """With the parameters that the panel fills in."""
-    lanes = [
-        {each.name: each.default for each in RULES[lane["rule"]].parameters} | lane
-        for lane in values["lanes"]
-    ]
-    return values | {"lanes": lanes}
 
 
 def test_an_address_of_an_earlier_version_opens_the_same_settings() -> None:

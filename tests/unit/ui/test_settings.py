@@ -4,10 +4,8 @@ sends becomes a form or nothing."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,10 @@ from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
 from mars_core.rules import RULES
 from mars_core.settings import KINDS, PROCESSORS, Settings
+from mars_core.settings.links import address_words
 from mars_core.types import TreeShape
 from storage import RunStore
+from tests.answering import Answers, answering
 from tests.checkpoints import tiny_checkpoint
 from tests.folders import hub_snapshot, offline
 from tests.gguf_files import tiny_llama, write_gguf
@@ -31,13 +31,14 @@ from tests.unit.ui.helpers import FORM, services_of
 from training.demo.corpus import held_out
 from ui.jobs.services import Services
 from ui.settings.panel import SettingsPanel
-from ui.settings.parameters import PRESETS, UNMEASURED
+from ui.settings.parameters import EXAMPLES, PRESETS, UNMEASURED
 from ui.settings.values import (
     DRAFTS,
     EnteredValues,
     lanes_of,
     parse,
     read_lane_values,
+    read_link,
     read_settings,
     seeded,
     settings_values,
@@ -97,26 +98,35 @@ def visible(html: Element) -> set[str]:
     "form",
     [
         FORM,
+        replace(FORM, drafter="eagle3", tree="9/4/2", k=None),
+        replace(FORM, drafter="eagle3", tree="chain", k=3, thinking=False),
         replace(
             FORM,
-            drafter="eagle3",
-            tree="chain",
-            k=3,
+            drafter="ngram",
+            draft_mode="coupled",
             stop=("a", "b"),
-            system="Be brief.",
+            system=HOSTILE,
             chat=False,
-            thinking=False,
+            top_p=0.1,
         ),
-        replace(FORM, rules=["strict", "typical(epsilon=0.2,delta=0.5,drafter=ngram,k=2)"]),
-        replace(FORM, pair="", target="a/b", draft="c/d"),
+        replace(FORM, rules=("mars", "typical(epsilon=0.2,delta=0.5,drafter=ngram,k=2)")),
+        replace(FORM, rules=[f"mars(theta={EXAMPLES[0]},where={EXAMPLES[1]})"]),
+        replace(FORM, pair="", target="a/b", draft="c&d=e", protect=("none",)),
+        replace(FORM, prompt=HOSTILE, rules=("none",), seed=2**40, repeats=0),
         replace(FORM, **PROCESSED),
     ],
 )
-def test_settings_survive_the_panel(panel: SettingsPanel, form: Settings) -> None:
-    values = parse(panel.value(settings_values(form)))
-    assert read_settings(values, form.prompt) == form
+def test_settings_survive_the_panel_and_a_link(panel: SettingsPanel, form: Settings) -> None:
+    link = address_words(form)
+    linked, wrong = read_link({**link, "rules": link["rule"]})
     hostile = {"rules": ["vars"], "prompt": [1], "lane": 5}
-    assert read_settings(values | hostile, form.prompt) == form
+    for entered in (settings_values(form), linked):
+        again = read_settings(parse(panel.value(entered)) | hostile, link["prompt"])
+        assert wrong == "" and replace(again, rules=form.rules) == form
+        for one, other in zip(again.rules, form.rules, strict=True):
+            assert one.config(BUNDLED_PAIR) == other.config(BUNDLED_PAIR)
+            drafts = again.of(one).config(BUNDLED_PAIR)
+            assert drafts == form.of(other).config(BUNDLED_PAIR)
 
 
 def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
@@ -312,7 +322,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]
     """What is asked of a Hub that has RECORDS and nothing else."""
     paths = list[str]()
 
-    class Hub(BaseHTTPRequestHandler):
+    class Hub(Answers):
         def do_GET(self) -> None:
             paths.append(self.path)
             name = self.path.partition("?")[0].removeprefix("/api/models/")
@@ -322,15 +332,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]
             self.end_headers()
             self.wfile.write(json.dumps({"id": name, **RECORDS.get(name, {})}).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    with answering(Hub) as url:
+        monkeypatch.setattr(constants, "ENDPOINT", url)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
         yield paths
-        server.shutdown()
 
 
 def test_a_model_of_the_hub_is_described_without_being_fetched(
@@ -437,7 +442,7 @@ def test_a_study_has_a_line_for_every_parameter_of_its_rules(services: Services)
         values = redrawn(panel, {"rules": [name]}, changed="rules")
         form = read_study(json.dumps({"values": values}))
         plan = form.plan(services.catalog[0])
-        assert form.rules == [name] and form.settings().top_k == 0
+        assert form.study().rules == (name,) and form.settings().top_k == 0
         for each in rule.parameters:
             chosen = {lane.rule.parameters.get(each.name) for lane in plan.lanes} - {None}
             assert each.default in chosen

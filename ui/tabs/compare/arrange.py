@@ -22,7 +22,7 @@ from ui.kit.components import message_strip
 from ui.kit.events import LATEST, Updates, event_data
 from ui.result.result import by_column, ended_result
 from ui.result.view import ResultView
-from ui.settings.fields import DEFAULT_RULES
+from ui.settings.lanes import DEFAULT_RULES
 from ui.settings.parameters import PRESETS
 from ui.settings.values import LEAST_LANES, MOST_LANES, EnteredValues, applied, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison

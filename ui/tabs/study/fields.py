@@ -12,6 +12,7 @@ from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import QUESTIONS, TYPED
 from mars_core.models import BUNDLED_PAIR, PairSpec
 from mars_core.rules import PLAIN, RULES, Parameter
+from mars_core.settings import KINDS
 from mars_core.types import RuleConfig, number_text
 from ui.kit.labels import drafter_title
 from ui.settings.fields import Fields
@@ -20,6 +21,7 @@ from ui.settings.values import EnteredValues
 from ui.tabs.study.form import (
     ADVISE,
     COMPARE,
+    IN_FORM,
     StudyForm,
     answers_to,
     examples,
@@ -48,24 +50,15 @@ def describe(fields: Fields) -> None:
     advise = (
         fields.add("purpose", "radio", "Purpose", COMPARE, choices=PURPOSES, **section) == ADVISE
     )
-    share = "The share of strict’s score that is enough."
-    fields.add("margin", "number", "Margin", 0.98, step=0.01, help=share, **section)
     _suite_fields(fields, advise=advise)
     _rule_fields(fields, advise=advise)
-    spec, listed = fields.spec, {"kind": "text", "step": 1}
+    # a drafter is needed
+    drafters = [(drafter_title(each), each) for each in fields.drafters[:-1]]
     fields.run(
         LONGEST,
-        # a drafter is needed
-        drafter={"choices": [(drafter_title(each), each) for each in fields.drafters[:-1]]},
-        k=listed | {"default": f"{spec.k if spec else 5}", "placeholder": "3, 5, 7", "most": None},
-        temperature=listed
-        | {
-            "default": f"{spec.temperature if spec else 1.0:g}",
-            "placeholder": "0, 1",
-            "label": "Temperatures",
-        },
-        seed={"label": "First seed"},
-        repeats={"kind": "number", "label": "Repeats", "default": 1, "choices": ()},
+        KINDS | IN_FORM,
+        drafter={"choices": drafters},
+        placebos={"default": False, "visible": not advise},
     )
 
 
@@ -124,8 +117,6 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
     field = fields.by_name["parameters"]
     shown = replace(field, value=_parameter_lines(known, lines, fields.spec))
     fields.by_name["parameters"] = shown
-    controls = "For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft."
-    fields.add("placebos", "check", "Placebos", False, help=controls, **section)
 
 
 def _parameter_lines(known: Mapping[str, Parameter], typed: str, spec: PairSpec | None) -> str:

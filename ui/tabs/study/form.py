@@ -3,7 +3,6 @@ Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import eq
@@ -15,40 +14,39 @@ from evaluation.advise.certificate import compared
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.item import Suite
-from evaluation.options import planned
+from evaluation.options import COMMON, drafters_of, plan_of
 from evaluation.plan.lane import BASELINE, lanes_of, with_placebos
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan
+from evaluation.settings import STUDY, StudySettings
 from evaluation.suites.read import ARITHMETIC, BUILT_IN, read_suite
 from evaluation.suites.typed import QUESTIONS, TYPED, split_prompts, typed_suite
 from mars_core.models import PairSpec
 from mars_core.numbers import (
     quoted,
     read_integer,
-    read_integers,
-    read_number,
     read_numbers,
 )
 from mars_core.rules import PLAIN, RULES
-from mars_core.settings import KINDS, Settings, rule_named
-from mars_core.settings.command_line import read_rules
+from mars_core.settings import Settings, rule_named
+from mars_core.settings.command_line import RuleValues, read_rules
 from mars_core.settings.setting import Text
 from mars_core.text.files import lines_of
-from mars_core.types import MAX_DRAFT, RuleConfig, number_text
+from mars_core.types import RuleConfig, number_text
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.public.limits import at_most
-from ui.settings.values import EnteredValues, as_text, parse, read_settings, taken
+from ui.settings.values import EnteredValues, as_text, parse, read_settings, words_of
 
 MAX_RUNS = 2000
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
 COMPARE, ADVISE = "compare", "advise"
+IN_FORM = {name: kind for name, kind in STUDY.items() if kind.section}
 ALPHA = 0.05  # of the tests of settings, as of mars advise
 
 
 class StudyForm(NamedTuple):
-    """The values of the form, whatever they are: what is malformed is empty, or refused by name.
-    ``k`` and ``temperature`` are lists, as text."""
+    """The values of the form, whatever they are: what is malformed is empty, or refused by name."""
 
     entered: EnteredValues
 
@@ -60,39 +58,27 @@ class StudyForm(NamedTuple):
         """Whether values of the rules are to be found, and are not read."""
         return self.text("purpose") == ADVISE
 
-    @property
-    def rules(self) -> list[str]:
-        """Beside strict, which is always there."""
-        rules = self.entered.get("rules")
-        return [each for each in rules if isinstance(each, str)] if isinstance(rules, list) else []
-
     def plan(self, spec: PairSpec) -> Plan:
         """Raises ValueError with one sentence."""
-        suite, settings = self.chosen_suite(), self.settings()
-        ks: Sequence[int | None] = (None,)
-        if "k" in taken(self.text("drafter"), self.text("tree")):
-            ks = read_integers(self.text("k"), "k", 1, MAX_DRAFT)
-        drafters = [replace(settings, k=k).config(spec) for k in ks]
-        rules = rules_of(self)
+        suite, study, settings = self.chosen_suite(), self.study(), self.settings()
+        drafters, rules = drafters_of(study, settings, spec), rules_of(self)
         if not rules:
             raise ValueError(
                 "No rule is chosen; choose at least one, which is compared with strict."
             )
-        lanes = lanes_of([RuleConfig(BASELINE), *rules], drafters, plain=PLAIN in self.rules)
-        placebos = bool(self.entered.get("placebos")) and not self.advises
-        return Plan(
-            self._name(suite, rules),
-            Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier),
-            (suite,),
-            with_placebos(lanes) if placebos else lanes,
-            temperatures=read_numbers(self.text("temperature"), "temperature"),
-            repeats=read_integer(self.entered.get("repeats"), "repeats"),
-            seed=settings.seed,
-            max_new_tokens=settings.max_new_tokens,
-            **planned(settings),
-            margin=read_number(self.entered.get("margin"), "margin"),
-            limit=None if suite.name == TYPED else len(suite.items),
-        )
+        lanes = lanes_of([RuleConfig(BASELINE), *rules], drafters, plain=PLAIN in study.rules)
+        if study.placebos and not self.advises:
+            lanes = with_placebos(lanes)
+        limit = None if suite.name == TYPED else len(suite.items)
+        named = replace(study, name=self._name(suite, rules, study), limit=limit)
+        models = Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier)
+        return plan_of(named, settings, models, [suite], lanes)
+
+    def study(self) -> StudySettings:
+        """Return the settings of the study that the form has, with rules beside strict. Raises
+        ValueError."""
+        words = {"placebos": False, **words_of(self.entered, IN_FORM)}
+        return StudySettings(**words, rules=self.entered.get("rules") or ())
 
     def chosen_suite(self) -> Suite:
         """Raises ValueError."""
@@ -108,10 +94,10 @@ class StudyForm(NamedTuple):
 
     def settings(self) -> Settings:
         """Return the settings of all runs. Raises ValueError."""
-        return read_settings(self.entered, "", *(KINDS.keys() - {"k", "temperature", "repeats"}))
+        return read_settings(self.entered, "", *COMMON)
 
-    def _name(self, suite: Suite, chosen: Sequence[RuleConfig]) -> str:
-        items, alone = suite.items, [rule_title(PLAIN).lower()] if PLAIN in self.rules else []
+    def _name(self, suite: Suite, chosen: Sequence[RuleConfig], study: StudySettings) -> str:
+        items, alone = suite.items, [rule_title(PLAIN).lower()] if PLAIN in study.rules else []
         rules = listed([*rules_said(chosen), *alone])
         if self.advises:
             rules = f"the fastest of {listed([rule_title(each.name) for each in chosen])}"
@@ -167,7 +153,7 @@ def values_by_name(text: str) -> dict[str, str]:
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:
     """Return every rule with each of the values of its parameters. Raises ValueError."""
-    chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
+    chosen = [name for name in form.study().rules if name not in (PLAIN, BASELINE)]
     if form.advises or not chosen:
         return [RuleConfig(name, rule_named(name).values({})) for name in chosen]
     known = {each.name for name in chosen for each in rule_named(name).parameters}
@@ -176,7 +162,7 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
         raise ValueError(f"The parameters have {min(unknown)[:40]!r}, which no chosen rule has.")
     values = {name: read_numbers(text, parameter_title(name)) for name, text in texts.items()}
     sets = [f"{name}={','.join(map(number_text, each))}" for name, each in values.items()]
-    rules = read_rules(chosen, Namespace(theta="", scope="all", set=sets))
+    rules = read_rules(chosen, RuleValues(set=tuple(sets)))
     return [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in rules]
 
 
@@ -197,9 +183,8 @@ class StudyJob(NamedTuple):
 
 def admitted(services: Services, form: StudyForm) -> StudyJob:
     """Admit what a form requests, if it may be done here. Raises ValueError."""
-    settings = form.settings()
-    spec = chosen_pair(services, settings)
-    services.limits.check_length(settings.max_new_tokens)
+    spec = chosen_pair(services, form.settings())
+    services.limits.check_length(form.study().max_new_tokens)
     plan = form.plan(spec)
     runs = plan.runs
     Text("", (COMPARE, ADVISE)).read(form.text("purpose"), "The purpose")

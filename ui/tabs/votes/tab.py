@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import gradio as gr
 
+from mars_core.settings import KINDS
 from storage import Choice, StorageError
 from ui.jobs.admission import errors_as_frames, job_errors, with_answers
 from ui.jobs.queue import COMPUTES
@@ -198,5 +199,5 @@ class VotesTab:
 
 
 def _describe(fields: Fields) -> None:
-    fields.run(LONGEST, "repeats")
+    fields.run(LONGEST, {name: kind for name, kind in KINDS.items() if name != "repeats"})
     fields.add("fresh", "check", "A new seed each round", True, section="round")

@@ -44,7 +44,7 @@ def study_plan(items: int = 40, repeats: int = 3, **changed: Any) -> Plan:
         Suite("stories", stories, metrics=(STORIES,)),
     )
     models = Models("drawn", ModelRef("target"), ModelRef("draft"))
-    plan = Plan("drawn", models, suites, LANES, (0.0, 1.0), repeats)
+    plan = Plan("drawn", models, suites, LANES, (0.0, 1.0), repeats=repeats)
     return replace(plan, **changed)
 
 

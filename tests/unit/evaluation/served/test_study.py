@@ -202,7 +202,7 @@ def test_two_servers_are_compared_without_the_plugin(
         ({}, "--ban a", "--logit-bias cannot be used with --server"),
         ({}, "--protect none", "--protect cannot be used with --server"),
         ({}, "--ray", "use --concurrency"),
-        ({}, "--concurrency 0", "concurrency is 0; it must be 1 to 1,024"),
+        ({}, "--concurrency 0", "concurrency is 0; it must be a whole number from 1 to 1024"),
         ({}, "--concurrency 1,2", "The number of seeds is 1; it must be a multiple of 2"),
         ({}, "--server-model other", "answered 404: .*The model 'other' does not exist"),
         ({"key": "sk-secret"}, "", "answered 401: .*bad key"),

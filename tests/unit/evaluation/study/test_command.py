@@ -69,7 +69,7 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--suite nowhere.jsonl", "nowhere.jsonl"),
         ("--limit 0", "limit"),
         ("--max-new-tokens 5000", "together they must be at most"),
-        ("--k 2,2.5", "--k is 2.5; it must be a whole number"),
+        ("--k 2,2.5", "k is 2.5; it must be a whole number"),
         ("--batch 1,0", "batch is '0'; it must be a whole number from 1 to 256, or auto"),
         ("--threads 0", "--threads is 0; it must be 1 to 1024"),
     ],

@@ -15,6 +15,7 @@ from evaluation.item import Item, Suite
 from evaluation.plan.lane import Lane, with_placebos, with_sharpened
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan, read_plan
+from evaluation.settings import StudySettings
 from evaluation.study.check import check_models
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 from tests.unit.evaluation.saved import LANES, MODEL
@@ -36,7 +37,7 @@ def plan(**changed: Any) -> Plan:
         Suite("two", (Item("c", ("ho\ud800",)),)),
     )
     models = Models("bundled", ModelRef("t", "1"), ModelRef("d"))
-    return replace(Plan("try", models, suites, LANES, (0.0, 1.0), 2), **changed)
+    return replace(Plan("try", models, suites, LANES, (0.0, 1.0), repeats=2), **changed)
 
 
 def test_a_plan_survives_json() -> None:
@@ -146,6 +147,23 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(changed: dict[str, Any], 
     with pytest.raises(ValueError, match=words) as caught:
         plan(**changed)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"lengths": "128, 10"}, "lengths is 10; it must be a whole number from 64 to 16384"),
+        ({"sharpened": "1"}, "sharpened is 1; it must be a number from 0.01 to 0.99"),
+        ({"placebo_seeds": 65}, "placebo_seeds is 65; it must be a whole number from 1 to 64"),
+        ({"rules": [3]}, "A value of rules is 3; it must be a text"),
+    ],
+)
+def test_a_study_is_said_within_its_ranges(said: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        StudySettings(**said)
+    several = StudySettings(temperature="0, 0.4:0.8:0.2", sharpened="", rules="mars, none")  # type: ignore[arg-type]
+    assert (several.temperature, several.sharpened) == ((0, 0.4, 0.6, 0.8), ())
+    assert several.rules == ("mars", "none")
 
 
 def test_a_plan_of_another_version_is_refused() -> None:
