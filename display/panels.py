@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import chain, groupby
 from operator import attrgetter
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from display.format import displayable
 from display.palette import NEUTRAL
 from display.placing import beside_marks
-from display.plot import Data, FigurePart, Plot, axis, drawn
+from display.plot import LEGEND, Data, FigurePart, Plot, axis, drawn
 
 ROW_PX, COLUMNS, WIDTH = 300, 2, 0.46  # the width of a panel is a share of the figure's
 FIGURE_PX = 600  # of the axes of the narrowest figure
@@ -28,12 +28,6 @@ class Look(NamedTuple):
     colour: str
     shape: str = "circle"
     hollow: bool = False
-
-    @property
-    def marker(self) -> FigurePart:
-        symbol = f"{self.shape}-open" if self.hollow else self.shape
-        line = {"color": self.colour, "width": 1.6}
-        return {"color": self.colour, "symbol": symbol, "size": 8, "line": line}
 
 
 class Mark(NamedTuple):
@@ -109,71 +103,62 @@ def panels_plot(
     row_px: int = ROW_PX,
 ) -> Plot:
     """Draw the panels under one legend; a single one as wide as the figure."""
-    rows, share = math.ceil(len(panels) / COLUMNS), WIDTH if len(panels) > 1 else 1.0
+    columns, rows = min(COLUMNS, len(panels)), math.ceil(len(panels) / COLUMNS)
     traces = [
-        {"type": "scatter", "mode": "markers", "x": [None], "y": [None], "hoverinfo": "skip"}
-        | {"name": plain(name), "marker": look.marker}
+        _marks(look) | {"x": [None], "y": [None], "name": plain(name), "hoverinfo": "skip"}
         for look, name in legend
     ]
     above = LEGEND_PX if traces else 0
-    axes = dict[str, FigurePart]()
-    shapes, annotations = list[FigurePart](), list[FigurePart]()
-    for index, panel in enumerate(panels):
-        number = str(index + 1) if index else ""
-        row, column = divmod(index, COLUMNS)
-        left, px = column * (1 - WIDTH), 1 / (row_px * rows)
-        domain = [1 - (row + 1) / rows + FOOT_PX * px, 1 - row / rows - CAPTION_PX * px]
-        axes[f"xaxis{number}"] = panel.x | {"anchor": f"y{number}", "domain": [left, left + share]}
-        axes[f"yaxis{number}"] = panel.y | {"anchor": f"x{number}", "domain": domain}
-        traces += [
-            each | {f"{name}axis": f"{name}{number}" for name in "xy"} for each in _traces(panel)
-        ]
-        caption = {"text": f"<b>{plain(panel.caption)}</b>", "x": 0, "y": 1, "xanchor": "left"}
-        annotations.append(_within(number) | caption | {"yanchor": "bottom", "showarrow": False})
-        size = FIGURE_PX * share, row_px - CAPTION_PX - FOOT_PX
-        annotations += [each | _on(number) for each in _names(panel, size)]
-        if panel.level:
-            line, note = _level(number, *panel.level)
-            shapes.append(line)
-            annotations.append(note)
+    size = FIGURE_PX * (1 if columns == 1 else WIDTH), row_px - CAPTION_PX - FOOT_PX
+    axes, parts = dict[str, FigurePart](), list[tuple[FigurePart, FigurePart]]()
+    for index, panel in enumerate(panels, start=1):
+        number = str(index) if index > 1 else ""
+        axes |= {f"xaxis{number}": panel.x, f"yaxis{number}": panel.y}
+        on = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+        traces += [{"showlegend": False} | each | on for each in _traces(panel)]
+        parts += _labels(panel, number, size)
     figure = drawn(
         traces,
         height=row_px * rows + 28 + above,
-        margin={"l": 8, "r": 8, "t": 8 + above, "b": 8},
+        margin={"l": 8, "r": 8, "t": 8 + above + CAPTION_PX, "b": 8 + FOOT_PX},
+        legend=LEGEND | {"y": 1 + CAPTION_PX / (row_px * rows - CAPTION_PX - FOOT_PX)},
+        grid={
+            "rows": rows,
+            "columns": columns,
+            "pattern": "independent",
+            "xgap": (1 - 2 * WIDTH) / (1 - WIDTH),
+            "ygap": (CAPTION_PX + FOOT_PX) / row_px,
+        },
         hovermode="closest",
-        shapes=shapes,
-        annotations=annotations,
+        shapes=[shape for shape, _ in parts if shape],
+        annotations=[note for _, note in parts],
         **axes,
     )
     return Plot(figure, data, displayable(title))
 
 
-def _names(panel: Panel, size: tuple[float, float]) -> Iterable[FigurePart]:
-    """Return the names that stand beside the marks of a panel of this ``size`` in pixels."""
-    marks = [each for each in panel.marks or () if each.name]
-    named = [(each.x[0], each.y[0], plain(each.name)) for each in marks]
+def _labels(
+    panel: Panel, number: str, size: tuple[float, float]
+) -> Iterator[tuple[FigurePart, FigurePart]]:
+    """Yield the texts of a panel of this ``size`` in pixels, each with a line that it names, if any:
+    the caption, the names beside the marks, and the level below the left end of its dashed line."""
+    left = {"x": 0, "xanchor": "left", "showarrow": False, "xref": f"x{number} domain"}
+    caption = {"text": f"<b>{plain(panel.caption)}</b>", "y": 1, "yref": f"y{number} domain"}
+    yield {}, left | caption | {"yanchor": "bottom"}
+    named = [(each.x[0], each.y[0], plain(each.name)) for each in panel.marks or () if each.name]
     level = panel.level and panel.level[0]
-    return beside_marks(named, panel.x["range"], panel.y["range"], size, level)
+    for name in beside_marks(named, panel.x["range"], panel.y["range"], size, level):
+        yield {}, name | {"xref": f"x{number}", "yref": f"y{number}"}
+    if panel.level:
+        value, text = panel.level
+        where = {"xref": f"x{number} domain", "yref": f"y{number}"}
+        line = {"type": "line", "y0": value, "y1": value, "x0": 0, "x1": 1}
+        look = {"line": {"color": NEUTRAL, "width": 1, "dash": "dash"}}
+        note = {"text": plain(text), "y": value, "yanchor": "top", "yref": f"y{number}"}
+        yield where | line | look, left | note
 
 
-def _on(number: str) -> FigurePart:
-    return {"xref": f"x{number}", "yref": f"y{number}"}
-
-
-def _within(number: str) -> FigurePart:
-    return {"xref": f"x{number} domain", "yref": f"y{number} domain"}
-
-
-def _level(number: str, value: float, text: str) -> tuple[FigurePart, FigurePart]:
-    """Return a dashed line across a panel with its name below the left end."""
-    where = _within(number) | {"yref": f"y{number}"}
-    line = {"type": "line", "y0": value, "y1": value, "x0": 0, "x1": 1}
-    looks = {"line": {"color": NEUTRAL, "width": 1, "dash": "dash"}}
-    note = {"text": plain(text), "showarrow": False, "x": 0, "y": value, "xanchor": "left"}
-    return where | line | looks, where | note | {"yanchor": "top"}
-
-
-def _traces(panel: Panel) -> Iterable[FigurePart]:
+def _traces(panel: Panel) -> Iterator[FigurePart]:
     for line in panel.lines:
         if len(line) > 1:
             yield {
@@ -183,39 +168,38 @@ def _traces(panel: Panel) -> Iterable[FigurePart]:
                 "y": [mark.y[0] for mark in line],
                 "line": {"color": line[0].look.colour, "width": 1},
                 "hoverinfo": "skip",
-                "showlegend": False,
             }
     marks = chain(*panel.lines) if panel.marks is None else panel.marks
     by_look = attrgetter("look")
     for look, same in groupby(sorted(marks, key=by_look), key=by_look):
         alike = list(same)
-        yield {
-            "type": "scatter",
-            "mode": "markers",
+        yield _marks(look) | {
             "x": [mark.x[0] for mark in alike],
             "y": [mark.y[0] for mark in alike],
             "error_x": _bars([mark.x for mark in alike], look.colour),
             "error_y": _bars([mark.y for mark in alike], look.colour),
             "text": [plain(mark.text) for mark in alike],
             "hoverinfo": "text",
-            "marker": look.marker,
-            "showlegend": False,
         }
 
 
+def _marks(look: Look) -> FigurePart:
+    """Begin a trace of marks, each of a symbol that has an open form."""
+    symbol = f"{look.shape}-open" if look.hollow else look.shape
+    line = {"color": look.colour, "width": 1.6}
+    marker = {"color": look.colour, "symbol": symbol, "size": 8, "line": line}
+    return {"type": "scatter", "mode": "markers", "marker": marker}
+
+
 def _bars(spreads: Sequence[MarkValue], colour: str) -> FigurePart:
-    """Return the intervals of marks; none where an end is unknown."""
-    ends = [
-        (value - low, high - value) if math.isfinite(high - low) else (None, None)
-        for value, low, high in spreads
-    ]
+    """Return the intervals of marks; nan where an end is unknown, which draws none."""
     return {
         "type": "data",
         "symmetric": False,
-        "arrayminus": [below for below, _ in ends],
-        "array": [above for _, above in ends],
+        "arrayminus": [value - low for value, low, _ in spreads],
+        "array": [high - value for value, _, high in spreads],
         "color": colour,
         "thickness": 1.2,
         "width": 0,
-        "visible": any(above is not None for _, above in ends),
+        "visible": any(math.isfinite(high - low) for _, low, high in spreads),
     }

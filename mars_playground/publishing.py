@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from display.blocks import Head, ReportDocument, ReportTable, Section, TableCell
 from display.format import count, displayable, shorten
 from display.render import html
-from evaluation.report.document.kept import main_group, verdict_of
+from evaluation.report.document.verdicts import main_group, verdict_of
 from evaluation.report.files import write_report
 from evaluation.report.measure import measure
 from storage import RunStore

@@ -7,14 +7,14 @@ numbers and prompts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from display.render import html, markdown
 from evaluation.advise.usage import uses
+from evaluation.plan.lane import Lane
 from evaluation.plan.plan import PLAN, Plan, read_plan
 from evaluation.recovery import PlaceboTest
 from evaluation.report.document.build import document
@@ -24,31 +24,39 @@ from evaluation.report.rows import LengthRow, PromptRow
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from evaluation.scoring.metrics import formats
-from evaluation.statistics import Interval, McNemar, interval_columns
+from evaluation.statistics import McNemar, interval_columns
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
-from mars_core.types import ShiftKind
 from storage import RunStore, StoredResult
 from storage.export import csv_text
 from storage.export.cells import finite
 
-LANE_NAMES = ("name", "drafts", "tv_kind")
 GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
-END = ("worker", "created_at", "run_ids")
+Row = dict[str, Any]  # cells by column
+Record = TypeVar("Record")
 
 
-def _heads(kind: type, *without: str) -> list[str]:
-    """Return the columns of a record: its fields, of an interval three."""
-    every = ((field.name, field.type) for field in fields(kind) if field.name not in without)
-    columns = (interval_columns(name) if type_ == "Interval" else (name,) for name, type_ in every)
-    return [*chain(*columns)]
+def _table(
+    row: Callable[[Record | None], Row], records: Iterable[Record]
+) -> Iterator[Sequence[Any]]:
+    """Yield the header, and the row of every record. ``row``: of None, one with the same
+    columns."""
+    heads = [*row(None)]
+    yield heads
+    for record in records:
+        cells = row(record)
+        yield [cells[head] for head in heads]
 
 
-def _cells(record: object, kind: type, *without: str) -> list[Any]:
-    """Return the cells of a record under ``_heads``; empty ones without a record."""
-    if record is None:
-        return [None] * len(_heads(kind, *without))
-    values = (getattr(record, field.name) for field in fields(kind) if field.name not in without)
-    return [*chain(*(each if isinstance(each, Interval) else (each,) for each in values))]
+def _cells(record: object, kind: type, *without: str, prefix: str = "") -> Row:
+    """Return the fields of a record, an interval as three cells; empty ones without a record."""
+    cells = Row()
+    for field in (each for each in fields(kind) if each.name not in without):
+        name, value = prefix + field.name, record and getattr(record, field.name)
+        if field.type == "Interval":
+            cells |= zip(interval_columns(name), value or (None,) * 3, strict=True)
+        else:
+            cells[name] = value
+    return cells
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
@@ -59,19 +67,30 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     plan = read_plan(store.study(study_id).plan)
     items = [item for suite in plan.suites for item in suite.items]
     wanted = (name for item in items for name in formats(item))
-    metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted]))
+    metrics = dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted])
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
-    names = ("score", *(f"score:{metric}" for metric in metrics))
-    own, relative = _heads(LaneResult, "scores"), _heads(Relative)
-    yield ("study", *_task(plan, 0), *lanes[0], "tv_kind", *own, *names, *relative, *END)
-    for one in store.results(study_id):
-        task, lane = _task(plan, one.task), lanes[one.lane]
-        kind = plan.lanes[one.lane].tv_kind(task["temperature"])
-        yield [study_id, *task.values(), *lane.values(), kind, *_result(one, metrics)]
+
+    def row(one: StoredResult | None) -> Row:
+        task, lane = (one.task, one.lane) if one else (0, 0)
+        result = read_result(one.data) if one else None
+        relative = read_relative(one.relative) if one and one.relative else None
+        scores = result.scores if result else {}
+        return {
+            "study": study_id,
+            **_task(plan, task),
+            **lanes[lane],
+            "tv_kind": plan.lanes[lane].tv_kind(plan.task(task).temperature),
+            **_cells(result, LaneResult, "scores"),
+            "score": next(iter(scores.values()), None),
+            **{f"score:{metric}": scores.get(metric) for metric in metrics},
+            **_cells(relative, Relative),
+            **{name: one and getattr(one, name) for name in ("worker", "created_at", "run_ids")},
+        }
+
+    return _table(row, store.results(study_id))
 
 
-def _task(plan: Plan, number: int) -> dict[str, Any]:
-    """Return its cells by column."""
+def _task(plan: Plan, number: int) -> Row:
     task = plan.task(number)
     item = plan.item(task)
     return {
@@ -86,8 +105,7 @@ def _task(plan: Plan, number: int) -> dict[str, Any]:
     }
 
 
-def _lane(plan: Plan, number: int) -> dict[str, Any]:
-    """Return its cells by column."""
+def _lane(plan: Plan, number: int) -> Row:
     lane = plan.lanes[number]
     drafter, tree = lane.drafter, lane.drafter.tree
     return {
@@ -97,7 +115,7 @@ def _lane(plan: Plan, number: int) -> dict[str, Any]:
         "rule_parameters": dict(lane.rule.parameters),
         "drafter": drafter.kind,
         "drafter_model": drafter.model and drafter.model.name,
-        "k": drafter.k if lane.drafts and not tree else None,
+        "k": _depth(lane),
         "draft_mode": drafter.mode.value if lane.drafts else None,
         "tree_tokens": tree and tree.tokens,
         "tree_depth": tree and tree.depth,
@@ -108,61 +126,79 @@ def _lane(plan: Plan, number: int) -> dict[str, Any]:
     }
 
 
-def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
-    result = read_result(stored.data)
-    relative = read_relative(stored.relative) if stored.relative else None
-    yield from _cells(result, LaneResult, "scores")
-    yield next(iter(result.scores.values()), None)
-    yield from map(result.scores.get, metrics)
-    yield from _cells(relative, Relative)
-    yield from (stored.worker, stored.created_at, stored.run_ids)
+def _depth(lane: Lane) -> int | None:
+    """Return K; None without drafts, and of a tree."""
+    return lane.drafter.k if lane.drafts and not lane.drafter.tree else None
 
 
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
-    apart = "mcnemar", "placebos"  # of a score
-    tested = (*_heads(PlaceboTest), "outcome")
-    placebo = [f"{kind}_{name}" for kind in PLACEBOS for name in tested]
-    heads = _heads(Measured, "scores"), LANE_NAMES, _heads(Score, *apart), _heads(McNemar), placebo
-    yield ["study", "margin", "equivalence", *chain(*heads)]
-    plan = report.plan.margin, report.plan.equivalence
-    for row in report.measured:
-        values = [report.id, *plan, *_cells(row, Measured, "scores"), *_names_of(report, row)]
-        for score in row.scores.values() or (None,):
-            tests = [score and score.placebos.get(kind) for kind in PLACEBOS]
-            yield [
-                *values,
-                *_cells(score, Score, *apart),
-                *_cells(score and score.mcnemar, McNemar),
-                *chain(*((*_cells(each, PlaceboTest), each and each.outcome) for each in tests)),
-            ]
+
+    def row(pair: tuple[Measured, Score | None] | None) -> Row:
+        measured, score = pair or (None, None)
+        cells = {
+            "study": report.id,
+            "margin": report.plan.margin,
+            "equivalence": report.plan.equivalence,
+            **_cells(measured, Measured, "scores"),
+            **_names_of(report, measured),
+            **_cells(score, Score, "mcnemar", "placebos"),
+            **_cells(score and score.mcnemar, McNemar),
+        }
+        for kind in PLACEBOS:
+            test = score and score.placebos.get(kind)
+            cells |= _cells(test, PlaceboTest, prefix=f"{kind}_")
+            cells[f"{kind}_outcome"] = test and test.outcome
+        return cells
+
+    rows = report.measured
+    return _table(row, ((row, score) for row in rows for score in row.scores.values() or (None,)))
 
 
 def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per prompt, lane and temperature, worst first."""
-    yield ("study", *LANE_NAMES, *_heads(PromptRow), "baseline_run", "run")
-    for row in report.prompts:
-        yield [report.id, *_names_of(report, row), *_cells(row, PromptRow), *row.worst]
+
+    def row(prompt: PromptRow | None) -> Row:
+        runs = prompt.worst if prompt else ("", "")
+        return {
+            "study": report.id,
+            **_names_of(report, prompt),
+            **_cells(prompt, PromptRow),
+            **dict(zip(("baseline_run", "run"), runs, strict=True)),
+        }
+
+    return _table(row, report.prompts)
 
 
 def matrix_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per category, prompt length and lane with its K: τ and speed."""
-    heads = "study", "category", "prompt_tokens_at_most", "temperature", *LANE_NAMES, "k"
-    measured = chain(*map(interval_columns, ("tau", "tokens_per_s", "over_none")))
-    yield (*heads, "prompts", "runs", "prompt_tokens", *measured)
-    for row in report.lengths:
-        lane = report.plan.lanes[row.lane]
-        k = lane.drafter.k if lane.drafts and not lane.drafter.tree else None
-        place = [report.id, row.group, row.length, row.temperature, *_names_of(report, row), k]
-        numbers = row.prompts, row.runs, row.read, *row.tau, *row.tokens_per_s, *row.over_none
-        yield [*place, *numbers]
+
+    def row(length: LengthRow | None) -> Row:
+        cells = _cells(length, LengthRow)
+        return {
+            "study": report.id,
+            "category": cells.pop("group"),
+            "prompt_tokens_at_most": cells.pop("length"),
+            "temperature": cells.pop("temperature"),
+            **_names_of(report, length),
+            "k": _depth(report.plan.lanes[cells.pop("lane") or 0]),
+            "prompts": cells.pop("prompts"),
+            "runs": cells.pop("runs"),
+            "prompt_tokens": cells.pop("read"),
+            **cells,
+        }
+
+    return _table(row, report.lengths)
 
 
-def _names_of(report: Report, row: Measured | PromptRow | LengthRow) -> tuple[str, str, ShiftKind]:
-    """Under ``LANE_NAMES``."""
-    lane = report.plan.lanes[row.lane]
-    return lane.name, lane.drafts, lane.tv_kind(row.temperature)
+def _names_of(report: Report, row: Measured | PromptRow | LengthRow | None) -> Row:
+    lane = report.plan.lanes[row.lane] if row else None
+    return {
+        "name": lane and lane.name,
+        "drafts": lane and lane.drafts,
+        "tv_kind": lane and row and lane.tv_kind(row.temperature),
+    }
 
 
 TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {

@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from operator import attrgetter
 
 import numpy as np
@@ -19,13 +18,11 @@ from evaluation.recovery import corrected
 from evaluation.report.measured import Measured
 from evaluation.report.measuring.caveats import other_texts, warnings
 from evaluation.report.measuring.curves import curve_rows, sharpened_rows
-from evaluation.report.measuring.followed import followed_rows
-from evaluation.report.measuring.grid import Grid, grid, groups, items_of
-from evaluation.report.measuring.interventions import intervention_rows
+from evaluation.report.measuring.grid import Grid, grid, items_of, parts
 from evaluation.report.measuring.lanes import measured
-from evaluation.report.measuring.lengths import length_rows
-from evaluation.report.measuring.loads import load_rows
 from evaluation.report.measuring.placebos import placebo_rows
+from evaluation.report.measuring.rates import length_rows, load_rows
+from evaluation.report.measuring.tokens import followed_rows, intervention_rows
 from evaluation.report.rows import PromptRow, VoteRow
 from evaluation.report.texts import records_of
 from evaluation.report.values import ALL, Report
@@ -45,10 +42,9 @@ def measure(store: RunStore, study_id: str) -> Report:
     plan = read_plan(study.plan)
     anew = [one for one in stored if plan.writes_anew(one.task)]
     results, batches = grid(plan, anew), grid(plan, stored)
-    parts = [*product(groups(plan), plan.temperatures)]
-    suites = [each for each in parts if each[0].name in plan.suite_names | {ALL}]
-    rows = [row for each in parts for row in measured(results, *each)]
-    every = _adjusted(results.plan, rows)
+    every_part = list(parts(results))
+    suites = [part for part in every_part if part.group in plan.suite_names | {ALL}]
+    every = _adjusted(results.plan, [row for part in every_part for row in measured(part)])
     environment = _environments(store, stored)
     return Report(
         id=study.id,
@@ -65,9 +61,9 @@ def measure(store: RunStore, study_id: str) -> Report:
         judged=_judged(store.judgements(study_id), plan),
         followed=followed_rows(store, results),
         interventions=intervention_rows(store, results),
-        placebos=tuple(placebo_rows(results, every)),
-        sharpened=tuple(row for each in suites for row in sharpened_rows(results, *each)),
-        curves=tuple(row for each in suites for row in curve_rows(results, *each)),
+        placebos=tuple(placebo_rows(every_part, every)),
+        sharpened=tuple(row for part in suites for row in sharpened_rows(part)),
+        curves=tuple(row for part in suites for row in curve_rows(part)),
         lengths=tuple(length_rows(results)),
         certificate=certify(plan, stored) if plan.advice else None,
         differences=differences(plan, stored) if plan.matching else (),

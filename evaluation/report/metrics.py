@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 class Pooled(NamedTuple):
     """Σ ``top`` / Σ ``bottom`` of the runs, or of one run where there is no ``bottom``. Both are
-    fields of ``Result`` or of ``evaluation.report.measuring.grid.DERIVED``.
+    numbers of ``evaluation.report.measuring.grid.Grid``.
 
     ``over``: divided by the same number of that lane; ``minus``: that number subtracted instead.
     ``known``: without the runs of which one of them is unknown, in these lanes or strict.

@@ -55,11 +55,6 @@ class Report:
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 
     @property
-    def throughputs(self) -> tuple[LoadRow, ...]:
-        """Of a study that compares batches."""
-        return self.loads if self.plan.loads else ()
-
-    @property
     def drafts(self) -> tuple[str, ...]:
         """The drafters of the study by name, in the order of the plan."""
         return tuple(dict.fromkeys(lane.drafts for lane in self.plan.lanes if lane.drafts))

@@ -33,12 +33,7 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
     """Draw a heatmap in rows of 32 tokens; relaxed ones marked, θ on the colour bar, the first
     difference framed."""
     tokens = run.trace.tokens
-    # with z₁ ≤ 0 there is no ratio: that counts as decisive
-    cells = {
-        token.position: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r))
-        for token in tokens
-        for r in [margin(token, scale.name)]
-    }
+    cells = {token.position: scale.clipped(margin(token, scale.name)) for token in tokens}
     rows = max((scale.grid_cell(position)[1] for position in cells), default=0) + 1
     ticks = list(range(0, rows, max(1, rows // 16)))
     plain: FigurePart = {"showgrid": False, "zeroline": False, "ticks": ""}
@@ -78,15 +73,15 @@ def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: in
         x, y = scale.grid_cell(token.position)
         z[y][x] = round(cells[token.position], 4)
         hover[y][x] = (*_hover(token, greedy=greedy), str(token.position))
-    ticks = {scale.low: f"{scale.low:g}", scale.border: f"<b>{scale.caption}</b>"}
-    if scale.border < scale.high - 0.35 * (scale.high - scale.low):
-        ticks[scale.high] = f"{scale.high:g}"
+    ticks = {scale.low: f"{scale.low:g}", scale.border: f"<b>{scale.caption(scale.border)}</b>"}
+    if scale.border < 1 - 0.35 * (1 - scale.low):
+        ticks[1.0] = "1"
     return {
         "type": "heatmap",
         "z": z,
         "customdata": hover,
         "zmin": scale.low,
-        "zmax": scale.high,
+        "zmax": 1,
         "colorscale": _colours(scale),
         "xgap": 1.5,
         "ygap": 1.5,
@@ -117,7 +112,7 @@ def _hover(token: Token, *, greedy: bool) -> tuple[str, ...]:
 
 def _colours(scale: Scale) -> list[tuple[float, str]]:
     """Violet up to the border, orange above it: the colours part exactly at θ."""
-    border = min(0.995, max(0.005, (scale.border - scale.low) / (scale.high - scale.low)))
+    border = min(0.995, max(0.005, (scale.border - scale.low) / (1 - scale.low)))
     return [
         (round(low + (high - low) * at / (len(colours) - 1), 6), colour)
         for low, high, colours in ((0, border, DECISIVE), (border, 1, NEAR_TIE))

@@ -29,7 +29,7 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
     if not runs:
         return None
     judged = [_judged(run.trace, scale) for run in runs]
-    axes = {"xaxis": axis(scale.title, range=[scale.low, scale.high], showgrid=False)}
+    axes = {"xaxis": axis(scale.title, range=[scale.low, 1], showgrid=False)}
     names = ["y", *(f"y{row}" for row in range(2, len(runs) + 1))]
     traces, shapes, annotations = list[FigurePart](), list[FigurePart](), list[FigurePart]()
     for name, run, tokens in zip(names, runs, judged, strict=True):
@@ -82,7 +82,7 @@ def _judged(trace: Trace, scale: Scale) -> list[Judged]:
 
 def _bars(run: PlottedRun, outcome: Outcome, tokens: Sequence[Judged], scale: Scale) -> FigurePart:
     values = [
-        min(scale.high, max(scale.low, value))
+        scale.clipped(value)
         for _, each, _, _, value in tokens
         if each == outcome.value and not math.isnan(value)
     ]
@@ -90,7 +90,7 @@ def _bars(run: PlottedRun, outcome: Outcome, tokens: Sequence[Judged], scale: Sc
     return {
         "type": "histogram",
         "x": values or [None],  # its name is in the legend
-        "xbins": {"start": scale.low, "end": scale.high + BIN, "size": BIN},
+        "xbins": {"start": scale.low, "end": 1 + BIN, "size": BIN},
         "autobinx": False,
         "marker": filled(OUTCOME_STYLES[outcome].light, HATCHES[outcome]),
         "name": outcome.value,
@@ -105,11 +105,8 @@ def _border(run: PlottedRun, scale: Scale) -> tuple[FigurePart, FigurePart]:
     x = scale.border if border is None else border
     width, dash = (1, "dot") if border is None else (1.5, "solid")
     line = {"type": "line", "xref": "x", "x0": x, "x1": x, "y0": 0, "y1": 1}
-    text = (
-        scale.caption if x == scale.border else f"{'θ' if scale.name == 'r' else 'e^−g'} = {x:.3g}"
-    )
-    side = "right" if x > (scale.low + scale.high) / 2 else "left"
+    side = "right" if x > (scale.low + 1) / 2 else "left"
     return (
         line | {"line": {"color": TEXT, "width": width, "dash": dash}},
-        {"text": text, "x": x, "xanchor": side, "font": {"color": TEXT}},
+        {"text": scale.caption(x), "x": x, "xanchor": side, "font": {"color": TEXT}},
     )

@@ -39,14 +39,12 @@ def by_run(
 
 
 class Scale(NamedTuple):
-    """What the heatmaps of all runs share. ``border``: the margin from which a rule may relax;
-    ``first``: their upper row; ``columns``: tokens in a row."""
+    """What the heatmaps of all runs share; it ends at 1. ``border``: the margin from which a rule may
+    relax; ``first``: their upper row; ``columns``: tokens in a row."""
 
     name: str  # "r" or GAP
     border: float
-    caption: str
     low: float
-    high: float
     first: int = 0
     columns: int = ROW
 
@@ -58,6 +56,14 @@ class Scale(NamedTuple):
     def column(self) -> str:
         """The quantity as a CSV names it."""
         return "r" if self.name == "r" else "exp_minus_gap"
+
+    def caption(self, border: float) -> str:
+        """Write a border as the parameter of a rule."""
+        return f"θ = {border:g}" if self.name == "r" else f"g = {-math.log(border):g}"
+
+    def clipped(self, margin: float) -> float:
+        """Return a margin within the scale; its low end, decisive, where there is none (z₁ ≤ 0)."""
+        return min(1.0, max(self.low, margin))
 
     def grid_cell(self, position: int) -> tuple[int, int]:
         """Column and row of an output position: the same in every run."""
@@ -76,24 +82,19 @@ def rule_border(trace: Trace, name: str) -> float | None:
 def margin_scale(traces: Sequence[Trace]) -> Scale:
     """Choose one scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the
     gap."""
-    thetas, gaps = (
-        [b for trace in traces if (b := rule_border(trace, name)) is not None]
+    borders = {
+        name: [each for trace in traces if (each := rule_border(trace, name)) is not None]
         for name in ("r", GAP)
-    )
-    name = GAP if gaps and not thetas else "r"
-    border = [DEFAULT_THETA, *(gaps if name == GAP else thetas)][-1]
-    caption = f"g = {-math.log(border):g}" if name == GAP else f"θ = {border:g}"
-    margins = [
-        value
-        for trace in traces
-        for token in trace.tokens
-        if not math.isnan(value := margin(token, name))
-    ]
-    low = max(0.0, math.floor(10 * min([*margins, border - 0.1])) / 10)
-    first = min((trace.tokens[0].position // ROW for trace in traces if trace.tokens), default=0)
-    last = max((trace.tokens[-1].position for trace in traces if trace.tokens), default=0)
+    }
+    name = GAP if borders[GAP] and not borders["r"] else "r"
+    border = [DEFAULT_THETA, *borders[name]][-1]
+    tokens = [token for trace in traces for token in trace.tokens]
+    known = [each for token in tokens if not math.isnan(each := margin(token, name))]
+    low = max(0.0, math.floor(10 * min([*known, border - 0.1])) / 10)
+    positions = [token.position for token in tokens] or [0]
+    first, last = min(positions) // ROW, max(positions)
     columns = last % ROW + 1 if last // ROW == first else ROW
-    return Scale(name, border, caption, low, 1.0, first, max(LEAST_COLUMNS, columns))
+    return Scale(name, border, low, first, max(LEAST_COLUMNS, columns))
 
 
 def margin(token: Token, name: str) -> float:

@@ -10,16 +10,13 @@ from display.plot import Plot
 from evaluation.item import Suite
 from evaluation.plan.plan import PLAN, Plan
 from evaluation.report.document.cells import margin
-from evaluation.report.document.chart import charts
-from evaluation.report.document.followed import followed_section
-from evaluation.report.document.kept import kept_section, main_group
-from evaluation.report.document.lengths import length_section
-from evaluation.report.document.loads import load_pictures, load_section
-from evaluation.report.document.panels import plots
+from evaluation.report.document.charts import charts, plots
+from evaluation.report.document.over import followed_section, length_section, load_section
 from evaluation.report.document.prompts import Texts, prompt_section
-from evaluation.report.document.purpose import first_sections
+from evaluation.report.document.purpose import certificate_section, matching_section
 from evaluation.report.document.rows import row_sections, vote_section
 from evaluation.report.document.tables import lane_sections, overview_section
+from evaluation.report.document.verdicts import kept_section, main_group, verdict_section
 from evaluation.report.values import Report
 from mars_core.drafting import DRAFTERS
 
@@ -55,7 +52,7 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
         if report.warnings
         else None,
         overview_section(report),
-        picture_section(report, drawn),
+        picture_section(drawn),
         followed_section(report),
         prompt_section(report, texts),
         speed,
@@ -66,6 +63,14 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
         plan_section(report),
     )
     return ReportDocument(report.plan.name, facts(report), tuple(filter(None, sections)))
+
+
+def first_sections(report: Report) -> tuple[Section, ...]:
+    """Return what a report begins with: a certificate, or verdicts, first the equal τ if any."""
+    if report.certificate:
+        return (certificate_section(report, report.certificate),)
+    matched = (matching_section(report),) if report.plan.matching else ()
+    return (*matched, verdict_section(report))
 
 
 def purpose_document(report: Report) -> ReportDocument:
@@ -102,12 +107,11 @@ def _drafters(plan: Plan) -> str:
     return f", drafts by {' and '.join(names)}" if names else ""
 
 
-def picture_section(report: Report, drawn: Mapping[str, Plot]) -> Section | None:
+def picture_section(drawn: Mapping[str, Plot]) -> Section | None:
     """Return the other pictures. ``drawn``: those of charts, by name."""
     pictures = tuple(
         Picture(name, KINDS[name.rpartition("-")[2]], plot) for name, plot in drawn.items()
     )
-    pictures += tuple(load_pictures(report.throughputs))
     return Section("charts", CHARTS, pictures, CHARTS_LEAD) if pictures else None
 
 

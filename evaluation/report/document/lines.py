@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from display.palette import NEUTRAL
+from display.palette import LANES, NEUTRAL
 from display.panels import (
     Level,
     Look,
@@ -20,9 +20,12 @@ from display.panels import (
     ticked,
 )
 from display.plot import Data, FigurePart, Plot
-from evaluation.report.document.chart import COLOURS
 from evaluation.statistics import Interval, interval_columns
 
+# Of rules: strict, then the others in the order of the plan; no outcome's is among them.
+COLOURS = (*LANES, "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
+SHARES: FigurePart = {"tickformat": "~%"}
+TIMES: FigurePart = {"ticksuffix": "×"}
 HEADS = ("panel", "series", "x", *interval_columns("value"))
 ALONE = "none"  # the series without drafts
 

@@ -27,7 +27,6 @@ from display.format import (
 from evaluation.advise.certificate import Candidate, CandidateOutcome, Certificate, compared
 from evaluation.advise.usage import uses
 from evaluation.report.document.cells import beside, between, margin, spread
-from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.measured import Measured
 from evaluation.report.values import Report
 
@@ -61,14 +60,6 @@ DIFFERENCES = (
     Head("Anytime", "the same with an interval that holds at every number of prompts: wider"),
     Head("n", "prompts"),
 )
-
-
-def first_sections(report: Report) -> tuple[Section, ...]:
-    """Return what a report begins with: a certificate, or verdicts, first the equal τ if any."""
-    if report.certificate:
-        return (certificate_section(report, report.certificate),)
-    matched = (matching_section(report),) if report.plan.matching else ()
-    return (*matched, verdict_section(report))
 
 
 def measured_of(report: Report, lane: int) -> Measured:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from display.format import first_few, plural
-from evaluation.plan.plan import Plan, Task
+from evaluation.plan.plan import Plan
 from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
 from evaluation.report.measured import Measured
 from evaluation.report.measuring.grid import Grid, Mask
@@ -176,11 +176,11 @@ def _batches(grid: Grid) -> Iterator[str]:
 
 def other_texts(grid: Grid) -> Iterator[str]:
     """Yield the caveats of a study that compares batches: a run must be the same in all of them."""
-    first = dict[Task, Array]()
+    first = dict[tuple[float, ...], Array]()
     differ = runs = 0
-    for row, task in enumerate(grid.tasks):
-        likelihoods = grid.numbers["log_likelihood"][row]
-        smallest = first.setdefault(task._replace(batch=0), likelihoods)
+    tasks = zip(grid.item, grid.repeat, grid.temperature, strict=True)
+    for task, likelihoods in zip(tasks, grid.numbers["log_likelihood"], strict=True):
+        smallest = first.setdefault(task, likelihoods)
         differ += int((np.abs(likelihoods - smallest) > 0).sum())
         runs += int(np.isfinite(likelihoods - smallest).sum()) * (smallest is not likelihoods)
     if differ:

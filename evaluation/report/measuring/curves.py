@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.plan.lane import BASELINE, SHARPENED
-from evaluation.plan.plan import Plan
-from evaluation.report.measuring.grid import Grid, Group, pooled
-from evaluation.report.measuring.lanes import GroupSample, sample_of
+from evaluation.report.measuring.grid import Grid, Mask, Part
+from evaluation.report.measuring.lanes import scores_of
 from evaluation.report.rows import CurveRow, SharpenedRow
 from evaluation.statistics import Array, percentile_intervals
 
@@ -34,14 +33,15 @@ class _Lanes(NamedTuple):
     score: Array
 
 
-def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[SharpenedRow]:
+def sharpened_rows(part: Part) -> Iterator[SharpenedRow]:
     """Yield every rule beside strict at the temperature at which its texts are as likely."""
-    plan, sample = grid.plan, sample_of(grid, group, temperature)
+    group, temperature, grid = part
+    plan = grid.plan
     for drafter in dict.fromkeys(lane.drafter for lane in plan.lanes):
         here = [number for number, lane in enumerate(plan.lanes) if lane.drafter == drafter]
         curve = [number for number in here if plan.lanes[number].rule.name in (BASELINE, SHARPENED)]
         rules = [number for number in here if plan.lanes[number].relaxes]
-        if len(curve) < 2 or not rules or not (every := _measured(sample, [*curve, *rules])):
+        if len(curve) < 2 or not rules or not (every := _measured(grid, [*curve, *rules])):
             continue
         likely, scores = (each[:, : len(curve)] for each in (every.log_likelihood, every.score))
         own = [plan.lanes[lane].scale for lane in curve]
@@ -52,34 +52,28 @@ def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[Sha
             with np.errstate(divide="ignore", invalid="ignore"):
                 values = place, scale, score / strict, alone / strict, score - alone
             intervals = percentile_intervals(values, every.prompts)
-            yield SharpenedRow(lane, temperature, group.name, every.prompts, *intervals)
+            yield SharpenedRow(lane, temperature, group, every.prompts, *intervals)
 
 
-def curve_rows(grid: Grid, group: Group, temperature: float) -> Iterator[CurveRow]:
+def curve_rows(part: Part) -> Iterator[CurveRow]:
     """Yield every two rules of at least two settings each with the same drafter, at the same τ: at
     places that divide the range which both reach."""
-    plan, sample = grid.plan, sample_of(grid, group, temperature)
     families = defaultdict[str, dict[str, list[int]]](lambda: defaultdict(list))
-    for number, lane in enumerate(plan.lanes):
+    for number, lane in enumerate(part.grid.plan.lanes):
         if lane.relaxes:
             families[lane.drafts][lane.rule.name].append(number)
     for rules in families.values():
         several = [lanes for lanes in rules.values() if len(lanes) > 1]
         for one, other in combinations(several, 2):
-            yield from _compared(plan, sample, group, temperature, one, other)
+            yield from _compared(part, one, other)
 
 
-def _compared(
-    plan: Plan,
-    sample: GroupSample,
-    group: Group,
-    temperature: float,
-    one: Sequence[int],
-    other: Sequence[int],
-) -> Iterator[CurveRow]:
+def _compared(part: Part, one: Sequence[int], other: Sequence[int]) -> Iterator[CurveRow]:
+    group, temperature, grid = part
+    plan = grid.plan
     baseline = plan.baseline(one[0])
     start = [] if baseline is None else [baseline]
-    if not (every := _measured(sample, [*start, *one, *other])):
+    if not (every := _measured(grid, [*start, *one, *other])):
         return
     ends = len(start) + len(one), len(start) + len(one) + len(other)
     first, second = [*range(ends[0])], [*range(len(start)), *range(*ends)]
@@ -94,23 +88,23 @@ def _compared(
         samples = *scores, scores[0] - scores[1]
         rules = plan.lanes[one[0]].rule.name, plan.lanes[other[0]].rule.name
         intervals = percentile_intervals(samples, every.prompts)
-        place = one[0], temperature, group.name, *rules, every.prompts, float(tau)
+        place = one[0], temperature, group, *rules, every.prompts, float(tau)
         yield CurveRow(*place, *intervals)
 
 
-def _measured(sample: GroupSample, lanes: Sequence[int]) -> _Lanes | None:
+def _measured(grid: Grid, lanes: Sequence[int]) -> _Lanes | None:
     """Return what is measured; None without a score."""
-    metric = next(iter(sample.scores), None)
-    if metric is None:
+    scores = next(iter(scores_of(grid).values()), None)
+    if scores is None:
         return None
-    numbers = map(sample.number, ("new_tokens", "steps", "log_likelihood", ""))
-    columns = [each[:, lanes] for each in (*numbers, sample.scores[metric])]
-    used = (sample.used[:, lanes] & np.isfinite(columns).all(axis=0)).all(axis=1)
+    numbers = map(grid.number, ("new_tokens", "steps", "log_likelihood", ""))
+    columns = [each[:, lanes] for each in (*numbers, scores)]
+    used: Mask = np.all(grid.used[:, lanes] & np.isfinite(columns).all(axis=0), axis=1)
     if not used.any():
         return None
-    totals = pooled(sample.grid, sample.rows[used], *(each[used] for each in columns))
-    prompts, (tokens, steps, likely, runs, score) = totals
-    return _Lanes(prompts, tokens / steps, likely / tokens, score / runs)
+    part = grid.part(used)
+    tokens, steps, likely, runs, score = part.totals(*(each[used] for each in columns))
+    return _Lanes(part.prompts, tokens / steps, likely / tokens, score / runs)
 
 
 def _on_curve(places: Array, along: Array, values: Array) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 
 from evaluation.recovery import PlaceboTest, paired, placebo_test, possible, ratio_interval, verdict
 from evaluation.report.measured import BLANK, METRICS, PLACEBOS, Measured, Score
-from evaluation.report.measuring.grid import Grid, Group, Mask
+from evaluation.report.measuring.grid import Grid, Mask, Part
 from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
 from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
@@ -27,7 +27,6 @@ from evaluation.statistics import (
     percentile_intervals,
     quartiles,
     share_interval,
-    totals_by_prompt,
 )
 
 MAIN = "main"  # every item by its main metric, if these differ
@@ -50,99 +49,71 @@ class Estimate(NamedTuple):
         return ratio - reference if self.minus else ratio / reference
 
 
-class GroupSample(NamedTuple):
-    """One group at one temperature: R done tasks of N prompts."""
-
-    grid: Grid
-    rows: Indices  # of the grid, [R]
-    prompt: Indices  # of each row, 0 to N − 1 in the order of the plan, [R]
-    used: Mask  # runs that were completed in the lane, its baseline and ``none``, [R, L]
-    scores: Mapping[str, Array]  # by metric, the main one first, [R, L]
-
-    def number(self, name: str) -> Array:
-        """Return a field of ``Result`` or ``Relative``, [R, L]; 1 without a name."""
-        return self.grid.numbers[name][self.rows] if name else np.ones(self.used.shape)
-
-    def scored(self, metric: str) -> Mask:
-        """Used runs that have a score in these lanes, [R, L]."""
-        return self.used & self.grid.in_compared(np.isfinite(self.scores[metric]))
-
-    def lanes(self, over: Other) -> list[int] | None:
-        """Return the lane that each is compared with; None where the plan has no such lane."""
-        every, none = range(len(self.grid.plan.lanes)), self.grid.plan.none
-        if over == "none":
-            return None if none is None else [none for _ in every]
-        return [self.grid.baseline(lane) if over else lane for lane in every]
-
-
-def sample_of(grid: Grid, group: Group, temperature: float) -> GroupSample:
-    """Return the tasks of the group at that temperature."""
-    rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
-    prompt = np.unique(grid.item[rows], return_inverse=True)[1].astype(np.intp)
-    used = grid.in_compared(grid.completed[rows])
-    return GroupSample(grid, rows, prompt, used, _scores(grid, rows))
-
-
-def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
+def measured(part: Part) -> tuple[Measured, ...]:
     """Measure every lane of the plan, in its order."""
-    sample = sample_of(grid, group, temperature)
-    estimates = dict(_estimates(sample))
-    columns = [column for estimate in estimates.values() for column in estimate.columns]
-    totals = totals_by_prompt(np.hstack(columns), sample.prompt)  # first of all runs
-    sums = iter(np.split(totals, len(columns), axis=1))
+    grid, scores = part.grid, scores_of(part.grid)
+    estimates = dict(_estimates(grid, scores))
+    sums = iter(grid.totals(*(column for each in estimates.values() for column in each.columns)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        resampled = {
+        resampled = {  # first of all runs
             name: estimate.value(*islice(sums, len(estimate.columns)))
             for name, estimate in estimates.items()
         }
-    return tuple(
-        _lane(sample, group, temperature, lane, resampled) for lane in range(len(grid.plan.lanes))
-    )
+    lanes = range(len(grid.plan.lanes))
+    return tuple(_lane(part, lane, scores, resampled) for lane in lanes)
 
 
-def _scores(grid: Grid, rows: Indices) -> dict[str, Array]:
-    names = list(filter(None, dict.fromkeys(grid.main[row] for row in rows)))
-    scores = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
-    others = (
-        name
-        for name in grid.scores
-        if name not in names and np.isfinite(grid.scores[name][rows]).any()
-    )
-    return scores | {name: grid.scores[name][rows] for name in (*names, *others)}
+def scores_of(grid: Grid) -> dict[str, Array]:
+    """Return the scores by metric, the main one first, [T, L]."""
+    names = list(filter(None, dict.fromkeys(grid.main)))
+    main = {MAIN: grid.main_scores} if len(names) > 1 else {}
+    known = (name for name, each in grid.scores.items() if np.isfinite(each).any())
+    return main | {name: grid.scores[name] for name in dict.fromkeys((*names, *known))}
 
 
-def _estimates(sample: GroupSample) -> Iterator[tuple[str, Estimate]]:
+def _scored(grid: Grid, scores: Array) -> Mask:
+    """Return the used runs that have a score in the compared lanes too, [T, L]."""
+    return grid.used & grid.in_compared(np.isfinite(scores))
+
+
+def _compared_with(grid: Grid, over: Other) -> list[int] | None:
+    """Return the lane that each is compared with; None where the plan has no such lane."""
+    every, none = range(len(grid.plan.lanes)), grid.plan.none
+    if over == "none":
+        return None if none is None else [none for _ in every]
+    return grid.baselines if over else [*every]
+
+
+def _estimates(grid: Grid, scores: Mapping[str, Array]) -> Iterator[tuple[str, Estimate]]:
     """Estimate every metric that has a bootstrap interval, and the scores."""
     for name, metric in METRICS.items():
         average = metric.average
-        if isinstance(average, Pooled) and (other := sample.lanes(average.over)):
-            yield name, _pooled(sample, average, other)
-        elif isinstance(average, Mean) and (other := sample.lanes(average.over)):
-            yield name, _mean(sample, average, other)
-    baselines = sample.lanes("strict")
-    for score, scores in sample.scores.items():
-        scored = sample.scored(score)
-        rule, baseline = (np.where(scored, each, 0.0) for each in (scores, scores[:, baselines]))
-        runs = scored.astype(np.float64)
-        yield f"{score}:value", Estimate((rule, runs))
-        yield f"{score}:baseline", Estimate((baseline, runs))
-        yield f"{score}:difference", Estimate((rule - baseline, runs))
+        if isinstance(average, Pooled) and (other := _compared_with(grid, average.over)):
+            yield name, _pooled(grid, average, other)
+        elif isinstance(average, Mean) and (other := _compared_with(grid, average.over)):
+            yield name, _mean(grid, average, other)
+    for name, every in scores.items():
+        runs = _scored(grid, every).astype(np.float64)
+        rule, baseline = (np.where(runs, each, 0.0) for each in (every, every[:, grid.baselines]))
+        yield f"{name}:value", Estimate((rule, runs))
+        yield f"{name}:baseline", Estimate((baseline, runs))
+        yield f"{name}:difference", Estimate((rule - baseline, runs))
 
 
-def _pooled(sample: GroupSample, average: Pooled, other: Sequence[int]) -> Estimate:
+def _pooled(grid: Grid, average: Pooled, other: Sequence[int]) -> Estimate:
     """``other``: the lane that each is compared with."""
-    both, used = [sample.number(average.top), sample.number(average.bottom)], sample.used
+    both, used = [grid.number(average.top), grid.number(average.bottom)], grid.used
     if average.known:
         known = np.logical_and(*map(np.isfinite, both))
-        used = used & known & known[:, other] & known[:, sample.lanes("strict")]
+        used = used & known & known[:, other] & known[:, grid.baselines]
     columns = [*both, *((each[:, other] for each in both) if average.over else ())]
     return Estimate(tuple(np.where(used, each, 0.0) for each in columns), average.minus)
 
 
-def _mean(sample: GroupSample, average: Mean, other: Sequence[int]) -> Estimate:
-    top, used = sample.number(average.top), sample.used
+def _mean(grid: Grid, average: Mean, other: Sequence[int]) -> Estimate:
+    top, used = grid.number(average.top), grid.used
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = top / sample.number(average.bottom)
+        values = top / grid.number(average.bottom)
         values = values / values[:, other] if average.over else values
     counted = used & np.isfinite(values)
     infinite = (used & np.isposinf(top)).any(axis=0)  # ∞, without an interval
@@ -151,48 +122,49 @@ def _mean(sample: GroupSample, average: Mean, other: Sequence[int]) -> Estimate:
 
 
 def _lane(
-    sample: GroupSample, group: Group, temperature: float, lane: int, resampled: Mapping[str, Array]
+    part: Part, lane: int, scores: Mapping[str, Array], resampled: Mapping[str, Array]
 ) -> Measured:
     """``resampled``: values by name, [1 + B, L], first of all runs."""
-    grid, used = sample.grid, sample.used[:, lane]
-    prompts = len(np.unique(sample.prompt[used]))
+    grid, used = part.grid, part.grid.used[:, lane]
+    prompt = grid.item[used]
+    prompts = len(np.unique(prompt))
     intervals = percentile_intervals((each[:, lane] for each in resampled.values()), prompts)
     spread = dict(zip(resampled, intervals, strict=True))
     for name, metric in METRICS.items():
         if isinstance(metric.average, ShareOfRuns):
-            values = sample.number(metric.average.field)[used, lane]
-            spread[name] = share_interval(values, sample.prompt[used])
+            spread[name] = share_interval(grid.numbers[metric.average.field][used, lane], prompt)
         elif isinstance(metric.average, Quartiles):
-            spread[name] = quartiles(sample.number(metric.average.field)[used, lane])
+            spread[name] = quartiles(grid.numbers[metric.average.field][used, lane])
     drafted_at, kept_at = (
-        counts[sample.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
+        counts[used, lane].sum(axis=0).tolist() for counts in (grid.drafted_at, grid.kept_at)
     )
     return Measured(
-        group=group.name,
-        temperature=temperature,
+        group=part.group,
+        temperature=part.temperature,
         lane=lane,
         prompts=prompts,
-        seeds=len({grid.tasks[row].repeat for row in sample.rows[used]}),
+        seeds=len(np.unique(grid.repeat[used])),
         runs=int(used.sum()),
-        failed=int(grid.failed[sample.rows, lane].sum()),
+        failed=int(grid.failed[:, lane].sum()),
         acceptance_by_position=tuple(
-            float(accepted / tried)
-            for accepted, tried in zip(kept_at, drafted_at, strict=True)
-            if tried
+            kept / drafted for kept, drafted in zip(kept_at, drafted_at, strict=True) if drafted
         ),
-        scores={metric: _score(sample, lane, metric, spread) for metric in sample.scores},
+        scores={
+            metric: _score(grid, lane, metric, each, spread) for metric, each in scores.items()
+        },
         **{name: spread.get(name, BLANK) for name in METRICS},
     )
 
 
-def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
+def _score(
+    grid: Grid, lane: int, metric: str, scores: Array, spread: Mapping[str, Interval]
+) -> Score:
     """Score one lane by one metric: means, recovery, difference, tests and the verdict. ``spread``:
     numbers with bootstrap intervals."""
-    plan, baseline = sample.grid.plan, sample.grid.baseline(lane)
-    scored = sample.scored(metric)[:, lane]
-    values, prompt = sample.scores[metric][scored], sample.prompt[scored]
+    plan, baseline, scored = grid.plan, grid.baseline(lane), _scored(grid, scores)[:, lane]
+    values, prompt, template = scores[scored], grid.item[scored], grid.template[scored]
     # "main" is binary where all its scores are, and so are metrics of a later version
-    every = sample.scores[metric][np.isfinite(sample.scores[metric])]
+    every = scores[np.isfinite(scores)]
     binary = (
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
     ) and bool(np.isin(values[:, lane], (0.0, 1.0)).all())  # which means of draws are not
@@ -206,50 +178,41 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         pairs = paired(values[:, lane], values[:, other], cluster, binary=binary)
         return possible(ratio_interval(pairs), values[:, other])
 
-    recovery = recovered(baseline, prompt)
-    recovery_none = BLANK if plan.none is None else recovered(plan.none, prompt)
-    template = sample.grid.template[sample.rows[scored]]
-    several = len(np.unique(template)) < len(np.unique(prompt))
+    recovery, prompts = recovered(baseline, prompt), len(np.unique(prompt))
     compared = lane != baseline and not plan.lanes[lane].is_control
-    tested = binary and compared
-    change = (values[:, lane] - values[:, baseline]).round().astype(np.int64) if tested else None
+    change = (values[:, lane] - values[:, baseline]).round().astype(np.int64)
+    tests = ((kind, _placebo(grid, lane, scores, binary, kind)) for kind in PLACEBOS)
     return Score(
         metric=metric,
         binary=binary,
-        scored=int(scored.sum()),
+        scored=len(values),
         value=mean("value", lane),
         baseline=mean("baseline", baseline),
         recovery=recovery,
-        recovery_none=recovery_none,
-        recovery_template=recovered(baseline, template) if several else BLANK,
+        recovery_none=BLANK if plan.none is None else recovered(plan.none, prompt),
+        recovery_template=recovered(baseline, template)
+        if len(np.unique(template)) < prompts
+        else BLANK,
         difference=spread[f"{metric}:difference"],
-        mcnemar=None if change is None else mcnemar(change, prompt),
-        placebos={
-            kind: test
-            for kind, ranked in PLACEBOS.items()
-            if (test := _placebo(sample, lane, metric, binary, ranked=ranked))
-        },
-        verdict=verdict(recovery, len(np.unique(prompt)), plan.margin)
-        if compared and lane != plan.none
-        else None,
+        mcnemar=mcnemar(change, prompt) if binary and compared else None,
+        placebos={kind: test for kind, test in tests if test},
+        verdict=verdict(recovery, prompts, plan.margin) if compared and lane != plan.none else None,
     )
 
 
-def _placebo(
-    sample: GroupSample, lane: int, metric: str, binary: bool, *, ranked: bool
-) -> PlaceboTest | None:
+def _placebo(grid: Grid, lane: int, scores: Array, binary: bool, kind: str) -> PlaceboTest | None:
     """Compare the mean score of the lanes that imitate this one against its own, on the runs that
     all have; before Holm's correction. None where it relaxed nothing."""
-    placebos, scores = sample.grid.plan.placebos(lane, ranked=ranked), sample.scores[metric]
+    placebos = grid.plan.placebos(lane, ranked=PLACEBOS[kind])
     random = scores[:, placebos].mean(axis=1) if placebos else np.full(len(scores), np.nan)
-    every = sample.scored(metric)[:, lane] & np.isfinite(random)
-    if not sample.number("relaxed")[every, lane].any():
+    every = _scored(grid, scores)[:, lane] & np.isfinite(random)
+    if not grid.numbers["relaxed"][every, lane].any():
         return None
     pairs = paired(
         random[every],
         scores[every, lane],
-        sample.prompt[every],
+        grid.item[every],
         binary=binary and bool(np.isin(random[every], (0.0, 1.0)).all()),
     )
-    test = placebo_test(pairs, sample.grid.plan.equivalence)
+    test = placebo_test(pairs, grid.plan.equivalence)
     return replace(test, ratio=possible(test.ratio, scores[every, lane]))

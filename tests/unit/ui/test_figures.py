@@ -38,7 +38,7 @@ def margins(trace: Trace, scale: Scale | None = None) -> go.Figure:
 
 def test_both_runs_share_one_scale_with_theta_on_it() -> None:
     scale = margin_scale([LEFT, RIGHT])
-    assert (scale.name, scale.border, scale.caption) == ("r", 0.85, "θ = 0.85")
+    assert (scale.name, scale.border, scale.caption(0.85)) == ("r", 0.85, "θ = 0.85")
     left, right = (margins(trace, scale).data[0] for trace in (LEFT, RIGHT))
     assert (left.zmin, left.zmax) == (
         right.zmin,

@@ -4,6 +4,7 @@ resumed, limited, owned."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import takewhile
@@ -14,7 +15,7 @@ import pytest
 from evaluation.advise.plans import advised
 from evaluation.plan.lane import with_placebos
 from evaluation.plan.plan import read_plan
-from evaluation.report.document.chart import charts
+from evaluation.report.document.charts import charts
 from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
 from evaluation.suites.read import BUILT_IN
@@ -76,8 +77,10 @@ SWEEP = changed(
 def drawn(services: Services, study: str) -> dict[str, list[float]]:
     """What a report draws over the varied parameter: its values by rule."""
     drawings = charts(measure(services.store, study))
-    series = drawings[0].varied if drawings else ()
-    return {each.rule: [point.x for point in each.points] for each in series}
+    values = defaultdict[str, list[float]](list)
+    for point in drawings[0].varied if drawings else ():
+        values[point.series[0]].append(point.x)
+    return values
 
 
 def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) -> None:

@@ -17,8 +17,7 @@ from display.figure import figure_json
 from display.panels import CAPTION_PX, FIGURE_PX, FOOT_PX
 from display.placing import LETTER_PX, LINE_PX, Box
 from evaluation.report.document.build import document
-from evaluation.report.document.chart import charts
-from evaluation.report.document.panels import KEPT_PX, front, plots
+from evaluation.report.document.charts import KEPT_PX, charts, front, plots
 from evaluation.report.example import example
 from evaluation.report.measured import Measured
 from evaluation.report.values import Report
@@ -147,3 +146,10 @@ def test_an_axis_is_that_of_the_values_and_cuts_the_ends_of_wide_intervals(repor
         number = [*panels_of(plot, by_caption=True)].index("Recovery")
         low, high = plot.figure.layout[f"yaxis{number + 1 if number else ''}"]["range"]
         assert 1 < high < 2 and low > 0
+    ends = [
+        y + up
+        for trace in plots(charts(few)[0])["kept"].figure.data
+        if trace.mode == "markers" and trace.text
+        for y, up in zip(trace.y, trace.error_y["array"], strict=True)
+    ]
+    assert len(ends) == 20 and ends == pytest.approx([15] * 20)

@@ -12,10 +12,9 @@ from urllib.parse import unquote
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.report.document.chart import charts
+from evaluation.report.document.charts import charts
 from evaluation.report.document.tables import COLUMNS, LaneRow
 from evaluation.report.files import (
-    TABLES,
     markdown_of,
     measured_table,
     prompts_table,
@@ -23,7 +22,6 @@ from evaluation.report.files import (
     write_markdown,
     write_report,
 )
-from evaluation.report.measure import measure
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from storage import RunStore
@@ -42,16 +40,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
 @pytest.fixture(scope="module")
 def study(store: RunStore) -> str:
     return stored_study(store)
-
-
-def test_every_row_of_a_table_has_its_columns_and_no_two_have_one_name(
-    store: RunStore, study: str
-) -> None:
-    report = measure(store, study)
-    for table in TABLES.values():
-        heads, *rows = table(store, report)
-        assert len(set(heads)) == len(heads)
-        assert {len(row) for row in rows} <= {len(heads)}
 
 
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:
@@ -102,9 +90,7 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
             bool(mark) for mark in kinds.values()
         ]
         (chart,) = charts(changed)
-        quantity = chart.first(["tv_token"])
-        assert quantity
-        texts = [quantity.text(point) for series in chart.series for point in series.points]
+        texts = [chart.quantities["tv_token"].text(point) for point in chart.points]
         bounds = sorted("TV per token ≤" in text for text in texts)
         assert bounds == sorted(bool(mark) for mark in kinds.values())
         (prompt,) = parsed(csv_text(prompts_table(changed)))
