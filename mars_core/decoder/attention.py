@@ -119,5 +119,5 @@ class Store:
         return together
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copy ``rows`` [n] to ``slots`` [n], counted over all slots, in every layer."""
+        """Copy entries as of ``ModelCache.move``."""
         self._all.index_copy_(-2, slots, self._all.index_select(-2, rows))

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -72,21 +72,12 @@ class CacheSize(NamedTuple):
         )
 
 
-class KeyStore(Protocol):
-    """The keys and values of a cache."""
-
-    def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
-        ...
-
-
 class ModelCache(ABC):
     """``feature_layers``: layers whose input the latest ``chains`` or ``trees`` left in
     ``features`` [slots, rows, layers · H], at a fixed address; their number stands for what the
     output layer reads, the last hidden state after the norm."""
 
     path: str  # how passes are computed, for the run's record
-    _store: KeyStore
     _one_width = False  # whether all tokens of a pass attend over the same width
 
     def __init__(
@@ -125,14 +116,14 @@ class ModelCache(ABC):
         for chunk in self._chunks(len(ids), start, most, aligned=True):
             if chunk.start:
                 between()
-            rows = Rows.one(start + chunk.start, slot)
+            rows = Rows.one(start + chunk.start, slot, self.device)
             layout = dict(full_width=False, prompt=not in_steps)
             features.append(self._chain(ids[None, chunk], rows, 1, **layout)[1][0])
         return torch.cat(features)
 
     def forward(self, ids: Tensor, start: int, logits: int = 0) -> Tensor:
         """``chains`` of the text in the first slot, without its dimension."""
-        return self.chains(ids[None], Rows.one(start), logits)[0]
+        return self.chains(ids[None], Rows.one(start, 0, self.device), logits)[0]
 
     def chains(self, ids: Tensor, rows: Rows, logits: int = 0) -> Tensor:
         """Caches ids [A, n] at the positions from the start of each row on; raw float32 logits [A,
@@ -154,7 +145,8 @@ class ModelCache(ABC):
 
     def forward_tree(self, ids: Tensor, start: int, depths: Tensor, sees: Tensor) -> Tensor:
         """``trees`` of the text in the first slot, without its dimension."""
-        return self.trees(ids[None], Rows.one(start), depths[None], sees[None])[0]
+        rows = Rows.one(start, 0, self.device)
+        return self.trees(ids[None], rows, depths[None], sees[None])[0]
 
     def trees(self, ids: Tensor, rows: Rows, depths: Tensor, sees: Tensor) -> Tensor:
         """Read as ``chains`` the nodes ids [A, N + 1] of trees at ``depths`` [A, N + 1] below their
@@ -172,14 +164,15 @@ class ModelCache(ABC):
             layout = self._index.tree(
                 texts, depths[some], sees[some], full_width=self.size.full_width
             )
-            logits, features = self._pass(ids[some], layout, 0)
-            self._record(features[:, :count], texts, slice(0, count))
-            parts.append(logits[:, :count])
+            logits, features = self._outputs(ids[some], layout, 0, count)
+            self._record(features, texts, slice(0, count))
+            parts.append(logits)
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
+    @abstractmethod
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies the entries at positions ``rows`` [n] to ``slots`` [n], counted over all slots."""
-        self._store.move(rows, slots)
+        """Copy the entries at positions ``rows`` [n] to ``slots`` [n], counted over all slots, in
+        every layer."""
 
     def _together(self, texts: int, count: int) -> list[slice]:
         """Return which texts of ``count`` tokens are read in one pass."""
@@ -205,16 +198,23 @@ class ModelCache(ABC):
     def _chain(
         self, ids: Tensor, rows: Rows, logits: int, *, full_width: bool, prompt: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Read consecutive ids [A, n]: logits and features as of ``_pass``, without those of the
-        padding."""
+        """Read consecutive ids [A, n]."""
         count = ids.shape[1]
         filled = _padded(ids, round_up(count, self.size.shapes.row_step))
         padding = filled.shape[1] - count
         layout = self._index.chain(
             rows, count + padding, full_width=full_width, padding=padding, prompt=prompt
         )
-        outputs, features = self._pass(filled, layout, 0 if padding else logits)
-        return (outputs[:, :count] if padding else outputs), features[:, :count]
+        return self._outputs(filled, layout, 0 if padding else logits, count)
+
+    def _outputs(
+        self, ids: Tensor, layout: PassLayout, logits: int, count: int
+    ) -> tuple[Tensor, Tensor]:
+        """Read ids [A, n] in one pass: logits as of ``chains`` and features [A, count, layers · H],
+        of the first ``count`` tokens; the others are padding."""
+        outputs, tapped = self._pass(ids, layout, logits)
+        features = torch.cat([*tapped], -1) if tapped else self.features[:, :0]
+        return outputs[:, :count], features[:, :count]
 
     def _record(self, features: Tensor, rows: Rows, at: slice) -> None:
         """Leaves the features [A, n, layers · H] of a pass for the drafter."""
@@ -223,9 +223,11 @@ class ModelCache(ABC):
             self.features[index, at] = features
 
     @abstractmethod
-    def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
-        """Read ids [A, n] in one pass: float32 logits as of ``chains``, and the features [A, n,
-        layers · H]."""
+    def _pass(
+        self, ids: Tensor, layout: PassLayout, logits: int
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """Read ids [A, n] in one pass: float32 logits as of ``chains``, and each of the features [A,
+        n, H]."""
 
 
 def has_kernels(device: torch.device, dtype: torch.dtype) -> bool:

@@ -12,7 +12,8 @@ from triton import cdiv, next_power_of_2
 from mars_core.decoder import kernels
 from mars_core.decoder.attention import Store
 from mars_core.decoder.kernels import COLUMNS, HEADS, SPAN, STEP
-from mars_core.decoder.layer import Core, Norm, Rotary
+from mars_core.decoder.layer import Norm, PlacedLayer
+from mars_core.decoder.positions import PassLayout
 
 _PROGRAMS, _LEAST = 256, 512  # of a product about as many at least, with so much of K each
 _COUNTS = 2**15  # tiles of a product of several programs, or tokens times key heads
@@ -21,35 +22,34 @@ _COUNTS = 2**15  # tiles of a product of several programs, or tokens times key h
 class Fused:
     """The layers of a cache whose keys and values are in ``store``; all are ``fusable``."""
 
-    def __init__(self, store: Store, rotaries: Sequence[Rotary]) -> None:
-        self._store, self._rotaries = store, rotaries  # of each layer
-        self._counts = torch.zeros(_COUNTS, dtype=torch.int32, device=rotaries[0].cos.device)
+    _layout: PassLayout  # of the current pass
 
-    def through(
-        self,
-        core: Core,
-        x: Tensor,
-        residual: Tensor,
-        layer: int,
-        norm: Norm | None = None,
-        window: int | None = None,
-    ) -> Tensor:
-        """Return what ``Core`` computes of x [A, n, R], normed by ``norm``, at the positions of the
-        store's layout, which has a trail. residual [A, n, H] is overwritten."""
-        mixed = self._attended(core, self.product(x, core.qkv, norm), layer, window)
+    def __init__(self, store: Store, layers: Sequence[PlacedLayer]) -> None:
+        self._store, self._layers, device = store, layers, layers[0].rotary.cos.device
+        self._counts = torch.zeros(_COUNTS, dtype=torch.int32, device=device)
+
+    def begin(self, layout: PassLayout) -> None:
+        """Begin a pass with this layout, which has a trail."""
+        self._layout = layout
+
+    def through(self, at: int, x: Tensor, residual: Tensor) -> Tensor:
+        """Return what a layer computes of x [A, n, R]. residual [A, n, H] is overwritten."""
+        layer = self._layers[at].layer
+        core = layer.core
+        mixed = self._attended(at, self.product(x, core.qkv, layer.norm))
         self.product(mixed, core.output, to=residual)
         inner = self.product(residual, core.up, core.norm, gated=True)
         return self.product(inner, core.down, to=residual)
 
-    def _attended(self, core: Core, qkv: Tensor, layer: int, window: int | None) -> Tensor:
+    def _attended(self, at: int, qkv: Tensor) -> Tensor:
         """The values [A, n, query heads · d] that the tokens of qkv attend to."""
-        heads, layout, cache = core.heads, self._store.layout, self._store.entries[layer]
+        (layer, (cos, sin), window), layout = self._layers[at], self._layout
+        heads, norm, cache = layer.core.heads, layer.core.head_norm, self._store.entries[at]
         assert layout.trail is not None, "of a step"
         roots, bases, places = layout.trail
         positions, count, length = layout.positions.flatten(), len(roots), cache.shape[1]
         sizes = dict(queries=heads.query, keys=heads.key, d=heads.size)
         width = max(16, next_power_of_2(heads.size))
-        norm, (cos, sin) = core.head_norm, self._rotaries[layer]
         kernels.turn[count, cdiv(heads.query + 2 * heads.key, HEADS.value)](
             qkv,
             norm and norm.gain,

@@ -200,12 +200,20 @@ class FastLayer(nn.Module):
             return attend(queries, keys, values, attention_mask, self.core.heads)
 
         rotary = Rotary.of(*position_embeddings, hidden_states, still=self.rotary is None)
-        return self.step(hidden_states.clone(), rotary, attention)
+        x = self.normed(hidden_states)
+        return self.core.forward(x, hidden_states.clone(), rotary, attention)
 
-    def step(self, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
-        """hidden [B, n, H], which may be overwritten → [B, n, H]."""
-        x = hidden if self.norm is None else self.norm.forward(hidden)
-        return self.core.forward(x, hidden, rotary, attention)
+    def normed(self, x: Tensor) -> Tensor:
+        """Return what the core reads."""
+        return x if self.norm is None else self.norm.forward(x)
+
+
+class PlacedLayer(NamedTuple):
+    """A layer of a cache, its rotary positions and its sliding window."""
+
+    layer: FastLayer
+    rotary: Rotary
+    window: int | None
 
 
 def norm_of(module: Any, offset: int = 0) -> Norm:

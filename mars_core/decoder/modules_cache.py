@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
-import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
@@ -15,61 +15,40 @@ from mars_core.decoder.positions import PassLayout, PositionIndex
 
 
 class CurrentPass:
-    """The current pass, shared by the layers of a ``ModulesStore``; ``layout.start`` is an int."""
+    """The current pass, shared by the layers of a cache; ``layout.start`` is an int."""
 
     layout: PassLayout
 
 
 class LayerStore(DynamicLayer):
     """A layer of transformers' cache that keeps every position of one text, in preallocated
-    memory."""
+    memory. Sliding windows are applied by the mask, so that every rollback is exact."""
 
     def __init__(self, capacity: int, current_pass: CurrentPass) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._capacity, self._pass = capacity, current_pass
 
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        super().lazy_initialization(key_states, value_states)
-        before = (*key_states.shape[:-2], self._capacity)
-        self._buffers = [
-            states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)
-        ]
-
     def update(
         self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
+        new = key_states, value_states
         if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
+            self.lazy_initialization(*new)
+            before = (*key_states.shape[:-2], self._capacity)
+            self._buffers = [states.new_zeros(*before, states.shape[-1]) for states in new]
         start, width = self.get_seq_length(), self._pass.layout.segments[-1].width
-        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+        for buffer, states in zip(self._buffers, new, strict=True):
             buffer[..., start : start + states.shape[-2], :] = states
-        keys, values = (buffer[..., :width, :] for buffer in self._buffers)
-        self.keys, self.values = keys, values
-        return keys, values
+        self.keys, self.values = (buffer[..., :width, :] for buffer in self._buffers)
+        return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        return cast(int, self._pass.layout.start)
+        return max(0, cast(int, self._pass.layout.start))
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
         """Copy ``rows`` [n] to ``slots`` [n]."""
         for stored in self._buffers:
             stored.index_copy_(-2, slots, stored.index_select(-2, rows))
-
-
-class ModulesStore(DynamicCache):
-    """A cache for transformers' forward pass. Sliding windows are applied by the mask, so that
-    every rollback is exact."""
-
-    def __init__(self, capacity: int) -> None:
-        super().__init__()
-        self.current_pass = current_pass = CurrentPass()
-        # Called when a layer is first written to.
-        self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, current_pass))
-
-    def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copy ``rows`` [n] to ``slots`` [n], in every layer."""
-        for layer in self.layers:
-            cast(LayerStore, layer).move(rows, slots)
 
 
 class ModulesCache(ModelCache):
@@ -90,11 +69,20 @@ class ModulesCache(ModelCache):
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
         index = PositionIndex(size.capacity, like, window=window, step=size.shapes.width_step)
         super().__init__(model, size, feature_layers, index)
-        self._model, self._last = model, size.tokens - 1
-        self._store: ModulesStore = ModulesStore(size.capacity)
+        self._model, self._last, self._current = model, size.tokens - 1, CurrentPass()
+        # called when a layer is first written to
+        layer = cast(Any, partial(LayerStore, size.capacity, self._current))
+        self._store = Cache(layer_class_to_replicate=layer)
 
-    def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
-        self._store.current_pass.layout = layout
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        for layer in self._store.layers:
+            cast(LayerStore, layer).move(rows, slots)
+
+    def _pass(
+        self, ids: Tensor, layout: PassLayout, logits: int
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        self._current.layout = layout
+        ids = ids[:, max(0, -cast(int, layout.start)) :]  # without what is before the text
         options: dict[str, Any] = {}
         if not layout.ends_at_width:
             (segment,) = layout.segments  # see ``_chunks``
@@ -114,7 +102,4 @@ class ModulesCache(ModelCache):
             output_hidden_states=bool(self._feature_layers),
             **options,
         )
-        features = [output.hidden_states[tap] for tap in self._feature_layers]
-        return output.logits.float(), torch.cat(
-            features, -1
-        ) if self._feature_layers else self.features[:, :0]
+        return output.logits.float(), [output.hidden_states[tap] for tap in self._feature_layers]

@@ -18,40 +18,28 @@ Start = int | Tensor
 
 class Rows(NamedTuple):
     """The texts of a pass: their slots, ascending, and the position of each one's first token, on
-    the host and on the device. A captured pass knows none on the host; of a single text the
-    device needs none."""
+    the host and on the device. A captured pass knows none on the host."""
 
     slots: Sequence[int]
     starts: Sequence[int] | None
-    on_device: Tensor | None = None  # [A]
+    on_device: Tensor  # [A]
 
     @staticmethod
-    def one(start: int, slot: int = 0) -> Rows:
+    def one(start: int, slot: int = 0, device: torch.device | None = None) -> Rows:
         """Return the rows of a single text."""
-        return Rows((slot,), (start,))
+        return Rows((slot,), (start,), torch.tensor([start], device=device))
 
     def start(self, row: int) -> Start:
-        if self.starts is not None:
-            return self.starts[row]
-        assert self.on_device is not None, "one of them is known"
-        return self.on_device[row]
+        return self.on_device[row] if self.starts is None else self.starts[row]
 
     def later(self, by: int) -> Rows:
         """Return the same texts, ``by`` tokens further."""
-        starts, there = self.starts, self.on_device
-        return Rows(
-            self.slots,
-            None if starts is None else [start + by for start in starts],
-            None if there is None else there + by,
-        )
+        starts = None if self.starts is None else [start + by for start in self.starts]
+        return Rows(self.slots, starts, self.on_device + by)
 
     def part(self, at: slice) -> Rows:
-        starts, there = self.starts, self.on_device
-        return Rows(
-            self.slots[at],
-            None if starts is None else starts[at],
-            None if there is None else there[at],
-        )
+        starts = None if self.starts is None else self.starts[at]
+        return Rows(self.slots[at], starts, self.on_device[at])
 
 
 class PassSegment(NamedTuple):
@@ -177,14 +165,8 @@ class PositionIndex:
     def _entries(self, rows: Rows, count: int) -> tuple[Tensor, Tensor]:
         """Return the positions [A, count] from each row's start on, none before 0, and the same
         counted over all slots, [A · count]."""
-        ahead, there = self._columns[:count], rows.on_device
-        if there is None:
-            assert rows.starts is not None and len(rows.slots) == 1
-            positions = ahead[None] + rows.starts[0]
-        else:
-            positions = ahead + there[:, None]
         bases = self._bases[self.indexed(rows.slots)]
-        positions = positions.clamp(min=0)
+        positions = (self._columns[:count] + rows.on_device[:, None]).clamp(min=0)
         return positions, (positions + bases[:, None]).flatten()
 
     def indexed(self, slots: Sequence[int]) -> slice | Tensor:

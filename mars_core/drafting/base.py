@@ -16,50 +16,45 @@ if TYPE_CHECKING:
     from mars_core.decoder.positions import Rows
     from mars_core.models import Pair
     from mars_core.processors import Processor
+    from mars_core.sampling import Chance
     from mars_core.verification import Draft
 
 
-class Request(NamedTuple):
-    """A text that a draft is wanted for: prompt and output so far, of which the target has not read
-    the last token yet. ``limit``: most tokens of a path of the draft; 0: none."""
-
-    slot: int
-    ids: Sequence[int]
-    limit: int
-
-
 class Inputs(NamedTuple):
-    """Inputs of the drafts of A texts: host numbers that are copied to the device together.
-    ``sizes``: the longest path of each, at most its limit; ``starts``: positions of the drafter's
-    cache at which it continues; ``numbers``: a row of the same length for each text."""
+    """Inputs of the draft of a text: host numbers that are copied to the device. ``size``: its
+    longest path; ``start``: position of the drafter's cache at which it continues; ``numbers``:
+    followed by zeros where another text has more."""
 
-    sizes: Sequence[int]
-    starts: Sequence[int]
-    numbers: Sequence[Sequence[int]]
+    size: int
+    start: int
+    numbers: Sequence[int]
 
 
-class Conditions(NamedTuple):
-    """How some texts are drafted: ``rows`` of the step, with a processor each or none. With
-    ``noise`` [len(rows), ≥ size, V] for the positions from the next one on, tokens are drawn;
-    without it the most likely ones are taken."""
+class TextGroup(NamedTuple):
+    """The texts of a step that are drafted in the same way: their ``rows``, ascending, with a
+    processor each or none, and their random numbers, for the positions from the next one on."""
 
     rows: Sequence[int]
     sampling: Sampling
     processors: Sequence[Processor]
-    noise: Tensor | None
+    chance: Chance
+
+    @property
+    def noise(self) -> Tensor | None:
+        """With which tokens are drawn, [len(rows), > size, V]; None: the most likely ones are
+        taken."""
+        return self.chance.draft
 
 
 class DraftInputs(NamedTuple):
     """What drafts for A texts are made from, on the device. ``roots``: where the last token of each
-    text stands; ``starts`` and ``numbers`` [A, m]: from ``Inputs``; ``limits`` [A]: its sizes.
-    ``conditions``: of all texts."""
+    text stands; ``starts``, ``limits`` [A] and ``numbers`` [A, m]: their ``Inputs``."""
 
     size: int  # depth of all drafts
     roots: Rows
     starts: Rows
     limits: Tensor
     numbers: Tensor
-    conditions: Sequence[Conditions]
 
 
 class TextLookup:
@@ -78,6 +73,7 @@ class Drafter:
 
     def __init__(self, longest: int, lookup: Callable[[], TextLookup] = TextLookup) -> None:
         self.longest = longest  # maximum number of tokens that it can draft in one step
+        self.width = longest + 1  # maximum number of the ``numbers`` of a text
         self._lookup, self._lookups = lookup, dict[int, TextLookup]()
 
     def begin(self, slot: int, ids: Sequence[int], features: Tensor, prefix: int = 0, /) -> None:
@@ -85,27 +81,22 @@ class Drafter:
         ``features`` [len(ids) - 1, layers · T]: the target's."""
         self._lookups[slot] = self._lookup()
 
-    def inputs(self, requests: Sequence[Request]) -> Inputs:
-        """Return the inputs for a draft after each text; at least one limit is above 0."""
-        drafted = [
-            list(self._lookups[each.slot].continuation(each.ids, min(each.limit, self.longest)))
-            for each in requests
-        ]
-        sizes = [len(each) for each in drafted]
-        numbers = [
-            [request.ids[-1], *each, *[0] * (max(sizes) - len(each))]
-            for request, each in zip(requests, drafted, strict=True)
-        ]
-        return Inputs(sizes, [0] * len(sizes), numbers)
+    def inputs(self, slot: int, ids: Sequence[int], limit: int) -> Inputs:
+        """Return the inputs for a draft after a text: prompt and output so far, of which the target
+        has not read the last token yet. ``limit``: most tokens of a path of the draft, at most
+        ``longest``."""
+        drafted = self._lookups[slot].continuation(ids, limit)
+        return Inputs(len(drafted), 0, [ids[-1], *drafted])
 
     def nodes(self, size: int) -> int:
         """Drafted tokens of a draft whose longest path has ``size``."""
         return size
 
-    def draft(self, inputs: DraftInputs) -> Draft:
+    def draft(self, inputs: DraftInputs, groups: Sequence[TextGroup], /) -> Draft:
         """Return a draft for each text, with ``nodes(size)`` nodes; those that are deeper than the
-        text's limit come last and mean nothing. Uses device operations only, whose shapes depend on
-        ``size`` and m only; may be called again with the same inputs."""
+        text's limit come last and mean nothing. ``groups``: all texts. Uses device operations
+        only, whose shapes depend on ``size`` and m only; may be called again with the same
+        inputs."""
         from mars_core.verification import certain, chain_draft  # imported here: they load torch
 
         ids = inputs.numbers[:, : inputs.size + 1]

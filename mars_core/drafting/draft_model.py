@@ -19,7 +19,7 @@ from mars_core.decoder import (
 )
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
+from mars_core.drafting.base import Drafter, DraftInputs, Inputs, Parts, TextGroup
 from mars_core.sampling import (
     displayed_distribution,
     draw,
@@ -41,6 +41,7 @@ class ModelDrafter(Drafter):
     def __init__(self, parts: Parts) -> None:
         pair, size = parts.pair, parts.target.size
         super().__init__(parts.config.k)
+        self.width = 3
         assert pair.draft is not None, "validated"
         shapes = size.shapes if is_fast(pair.draft) else ANY_SHAPE
         rows = 1 if shapes.fixed else shapes.row_step  # fixed: every pass has all texts
@@ -61,34 +62,24 @@ class ModelDrafter(Drafter):
                 drafted = max(0, begun - 1)
                 self._cache.read(read[drafted:], drafted, slot, in_steps=True)
 
-    def inputs(self, requests: Sequence[Request]) -> Inputs:
+    def inputs(self, slot: int, ids: Sequence[int], limit: int) -> Inputs:
         """Return the root, and the two ids to be read, which end with it; a text of one token is
         read twice at its position."""
-        sizes = [min(each.limit, self.longest) for each in requests]
-        starts = [len(each.ids) - 2 for each in requests]
-        numbers = [
-            [each.ids[-1], *self._known([each.ids[max(start, 0)], each.ids[-1]])]
-            for each, start in zip(requests, starts, strict=True)
-        ]
-        return Inputs(sizes, starts, numbers)
+        root = ids[-1]
+        return Inputs(limit, len(ids) - 2, [root, *self._known([*(ids[-2:-1] or ids), root])])
 
-    def draft(self, inputs: DraftInputs) -> Draft:
-        size, roots, rows, _, numbers, conditions = inputs
-        order = [each.rows for each in conditions]
+    def draft(self, inputs: DraftInputs, groups: Sequence[TextGroup], /) -> Draft:
+        size, roots, rows, _, numbers = inputs
+        order = [each.rows for each in groups]
         fed, ids, levels = numbers[:, 1:], numbers[:, :1], list[Tensor]()
         for _ in range(size):
             logits = self._cache.chains(fed, rows, logits=1)[:, 0, : self._vocabulary]
             rows = rows.later(fed.shape[1])
-            drawn = [_drawn(each, picked(logits, each.rows), roots, ids) for each in conditions]
+            drawn = [_drawn(each, picked(logits, each.rows), roots, ids) for each in groups]
             fed = joined([chosen for _, chosen in drawn], order)[:, None]
             levels.append(joined([q for q, _ in drawn], order))
             ids = torch.cat([ids, fed], 1)
-        known = torch.stack(levels, 1)
-        parts = [(each, picked(known, each.rows)) for each in conditions]
-        distribution = joined(
-            [part if each.noise is not None else _distribution(part, each) for each, part in parts],
-            order,
-        )
+        distribution = torch.stack(levels, 1)
         return chain_draft(ids, distribution.gather(-1, ids[:, 1:, None])[..., 0], distribution)
 
     def _known(self, ids: Sequence[int]) -> list[int]:
@@ -97,9 +88,9 @@ class ModelDrafter(Drafter):
         return [min(token, self._rows - 1) for token in ids]
 
 
-def _drawn(texts: Conditions, logits: Tensor, roots: Rows, ids: Tensor) -> tuple[Tensor, Tensor]:
+def _drawn(texts: TextGroup, logits: Tensor, roots: Rows, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return the next tokens of some texts [a], after the root and the tokens drafted so far, ids
-    [A, m], and q [a, V], or the logits where the most likely tokens are taken."""
+    [A, m], and q [a, V]; at temperature 0, where all drafts are greedy, softmax(z)."""
     if texts.processors:
         each = zip(texts.processors, texts.rows, logits.split(1), strict=True)
         logits = torch.cat(
@@ -108,16 +99,8 @@ def _drawn(texts: Conditions, logits: Tensor, roots: Rows, ids: Tensor) -> tuple
                 for processor, row, row_logits in each
             ]
         )
+    p = target_distribution(logits, texts.sampling)
+    q = displayed_distribution(logits, p, texts.sampling)
     if texts.noise is None:
-        return logits, lowest_argmax(logits)
-    q = _distribution(logits, texts)
+        return q, lowest_argmax(logits)
     return q, draw(q, texts.noise[:, ids.shape[1] - 1]).ids
-
-
-def _distribution(logits: Tensor, texts: Conditions) -> Tensor:
-    """q [.., V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are
-    greedy."""
-    rows, sampling = logits.view(-1, logits.shape[-1]), texts.sampling
-    return displayed_distribution(rows, target_distribution(rows, sampling), sampling).view_as(
-        logits
-    )

@@ -10,14 +10,16 @@ overwritten later.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
+from mars_core.drafting.base import Drafter, DraftInputs, Inputs, Parts, TextGroup
 from mars_core.eagle3.cache import HeadCache
 from mars_core.sampling import joined, lowest_argmax, picked, row_sums, target_distribution
 from mars_core.types import TreeShape
@@ -36,6 +38,7 @@ class Eagle3Drafter(Drafter):
         assert head is not None, "validated"
         self._shape = parts.config.tree or TreeShape(k, k, 1)
         super().__init__(self._shape.depth)
+        self.width = 2 * (self.longest + 2)
         self._head, self._target = head, parts.target
         # of the features; what follows is read by others
         self._width = len(head.config.feature_layers) * head.config.target_hidden_size
@@ -59,36 +62,28 @@ class Eagle3Drafter(Drafter):
             fused = self._head.fuse(features[:-1, : self._width])
             self._cache.read(following, fused, slot)
 
-    def inputs(self, requests: Sequence[Request]) -> Inputs:
+    def inputs(self, slot: int, ids: Sequence[int], limit: int) -> Inputs:
         """Return the root, the number of entries to cache, and for each its row of the features and
-        the id that follows; padded to the largest number, or with CUDA graphs to the maximum. After
-        a prompt of one token there is no entry, and no draft."""
-        size, uncached = self._target.size, [self._uncached[each.slot] for each in requests]
-        most = self.longest + 1 if size.full_width else max(map(len, uncached))
-        sizes, numbers = [], []
-        for request, rows in zip(requests, uncached, strict=True):
-            count, base = len(rows), request.slot * size.spare
-            filled = [0] * (most - count)
-            following = request.ids[len(request.ids) - count :]
-            at = [base + row for row in rows]
-            numbers.append([request.ids[-1], count, *at, *filled, *following, *filled])
-            sizes.append(min(request.limit, self.longest) if count else 0)
-        return Inputs(sizes, [self._length[each.slot] for each in requests], numbers)
+        the id that follows. After a prompt of one token there is no entry, and no draft."""
+        rows, base = self._uncached[slot], slot * self._target.size.spare
+        entries = zip((base + row for row in rows), ids[len(ids) - len(rows) :], strict=True)
+        numbers = [ids[-1], len(rows), *chain.from_iterable(entries)]
+        return Inputs(limit if rows else 0, self._length[slot], numbers)
 
     def nodes(self, size: int) -> int:
         if self._top_k == 1 or size == 0:
             return size
         return min(self._shape.tokens, self._top_k * (1 + (size - 1) * self._top_k))
 
-    def draft(self, inputs: DraftInputs) -> Draft:
-        size, roots, starts, limits, numbers, conditions = inputs
-        entries = numbers.shape[1] // 2 - 1
-        root, count, rows, following = numbers.split((1, 1, entries, entries), 1)
+    def draft(self, inputs: DraftInputs, groups: Sequence[TextGroup], /) -> Draft:
+        size, roots, starts, limits, numbers = inputs
+        root, count = numbers[:, :1], numbers[:, 1:2]
+        rows, following = numbers[:, 2:].unflatten(1, (-1, 2)).unbind(-1)
         features = self._target.features.flatten(0, 1)[rows][..., : self._width]
         outputs = self._cache.extend(following, self._head.fuse(features), starts)
         last = (count - 1).clamp(min=0)[..., None].expand(-1, -1, outputs.shape[-1])
         draft_ids = torch.arange(self._head.config.draft_vocabulary, device=root.device)
-        odds = _Odds(conditions, self._head.target_ids(draft_ids))
+        odds = _Odds(groups, self._head.target_ids(draft_ids))
         output = outputs.gather(1, last)  # [A, 1, H]
         if self._top_k == 1:
             return self._chains(output, root, roots, size, odds)
@@ -182,23 +177,21 @@ class _Odds:
     """The head's distribution in draft ids, of texts with noise or without. ``target_ids`` [V']: of
     the draft ids."""
 
-    def __init__(self, conditions: Sequence[Conditions], target_ids: Tensor) -> None:
-        self.target_ids = target_ids
-        self.noisy = any(each.noise is not None for each in conditions)
-        self._conditions = [
-            each
-            if each.noise is None
-            else each._replace(noise=each.noise.index_select(-1, target_ids))
-            for each in conditions
-        ]
+    def __init__(self, groups: Sequence[TextGroup], target_ids: Tensor) -> None:
+        self.target_ids, self._groups = target_ids, list[TextGroup]()
+        for each in groups:
+            noise = None if each.noise is None else each.noise.index_select(-1, target_ids)
+            self._groups.append(each._replace(chance=replace(each.chance, draft=noise)))
+        self.noisy = any(each.noise is not None for each in groups)
 
     def _of(self, compute: Callable[..., Tensor], *values: Tensor) -> Tensor:
         """Return [A, n, …], computed from such values for the texts in equal conditions together."""
+        order = [each.rows for each in self._groups]
         parts = [
-            compute(each, *(picked(value, each.rows) for value in values))
-            for each in self._conditions
+            compute(each, *(picked(value, rows) for value in values))
+            for each, rows in zip(self._groups, order, strict=True)
         ]
-        return joined(parts, [each.rows for each in self._conditions])
+        return joined(parts, order)
 
     def distribution(self, logits: Tensor) -> Tensor:
         """q [A, n, V']; without noise softmax(z)."""
@@ -207,7 +200,7 @@ class _Odds:
     def q(self, logits: Tensor, ids: Tensor, odds: Tensor) -> Tensor:
         """Return q of drafted tokens ids [A, n, k], whose ``odds`` it is without noise."""
 
-        def drawn(texts: Conditions, z: Tensor, x: Tensor, known: Tensor) -> Tensor:
+        def drawn(texts: TextGroup, z: Tensor, x: Tensor, known: Tensor) -> Tensor:
             return known if texts.noise is None else _distribution(texts, z).gather(-1, x)
 
         return self._of(drawn, logits, ids, odds)
@@ -215,7 +208,7 @@ class _Odds:
     def scores(self, logits: Tensor, depth: int) -> Tensor:
         """Return the logarithms [A, n, V'] by which tokens of a tree are compared."""
 
-        def compared(texts: Conditions, z: Tensor) -> Tensor:
+        def compared(texts: TextGroup, z: Tensor) -> Tensor:
             if texts.noise is None:
                 return z.float().log_softmax(-1)
             race = _distribution(texts, z) / texts.noise[:, depth, None]
@@ -224,7 +217,7 @@ class _Odds:
         return self._of(compared, logits)
 
 
-def _distribution(texts: Conditions, logits: Tensor) -> Tensor:
+def _distribution(texts: TextGroup, logits: Tensor) -> Tensor:
     """q [a, n, V'] of some texts."""
     logits = logits.float()
     if texts.noise is None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.attention import Heads, Store
+from mars_core.decoder.attention import Heads
 from mars_core.decoder.cache import CHUNK, CacheSize
-from mars_core.decoder.fast_cache import fused_layers, has_fused, rotary_table
-from mars_core.decoder.layer import core_of, norm_of
+from mars_core.decoder.layer import FastLayer, core_of, norm_of
 from mars_core.decoder.packing import pack, quantise
-from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
-from mars_core.decoder.quantised.layers import CompiledLayers
+from mars_core.decoder.positions import PassLayout, Rows
+from mars_core.decoder.stack import LayerStack
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
-
-if TYPE_CHECKING:
-    from mars_core.decoder.fused import Fused
 
 
 class FastHeadLayer(nn.Module):
@@ -66,29 +61,17 @@ class HeadCache:
         layer = cast(nn.Module, head.layer)
         if not isinstance(layer, FastHeadLayer):
             raise TypeError("The head must be prepared: see prepare_head.")
-        heads, like = layer.core.heads, head.embed_tokens.weight
-        self._head, self._layer = head, layer
-        kernels = size.shapes.kernels and has_fused([layer.core])
-        self._index = PositionIndex(
-            size.capacity,
-            like,
-            slots=size.slots,
-            group=heads.query // heads.key,
-            step=size.shapes.width_step,
-            trails=kernels,
-        )
-        self._full_width = size.full_width
-        self._rotary = rotary_table(head.rotary, size, like)
-        self._store = Store(1, heads, size.slots, size.capacity, like)
-        self._fused: Fused | CompiledLayers | None = None
-        if kernels:
-            self._fused = fused_layers([layer.core], self._store, [self._rotary])
+        like = head.embed_tokens.weight
+        self._head, self._layer, self._full_width = head, layer, size.full_width
+        core = FastLayer(None, layer.core, 0, windowed=False, rotary="")
+        self.layers = LayerStack([core], head.rotary, None, size, like)
+        self._index = self.layers.index
 
     def read(self, ids: Tensor, hidden: Tensor, slot: int = 0) -> None:
         """Read the entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
         start = 0
         for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
-            rows = Rows.one(start, slot)
+            rows = Rows.one(start, slot, ids.device)
             layout = self._index.chain(rows, len(chunk), full_width=False, prompt=True)
             self._through_layer(chunk[None], states[None], layout)
             start += len(chunk)
@@ -111,10 +94,5 @@ class HeadCache:
         return (normed if self._head.config.norm_output else outputs), self._head.lm_head(normed)
 
     def _through_layer(self, ids: Tensor, hidden: Tensor, layout: PassLayout) -> Tensor:
-        self._store.layout = layout
-        x, residual = self._layer.inputs(self._head.embed_tokens(ids), hidden)
-        if self._fused and layout.trail:
-            return self._fused.through(self._layer.core, x, residual, 0)
-        attention = partial(self._store.attend, layer=0, windowed=False)
-        rotary = self._rotary.at(layout.positions)
-        return self._layer.core.forward(x, residual, rotary, attention)
+        self.layers.begin(layout)
+        return self.layers.through(0, *self._layer.inputs(self._head.embed_tokens(ids), hidden))

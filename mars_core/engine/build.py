@@ -12,7 +12,7 @@ from mars_core.decoder import ANY_SHAPE, CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
 from mars_core.drafting import Parts, context_limit, drafter_kind
 from mars_core.engine.engine import Engine
-from mars_core.engine.verifier import Verifier, VerifierKind
+from mars_core.engine.verifier import Verifier
 from mars_core.processors import Processor, word_ids
 from mars_core.rules import RULES, expressions, protecting, reads_score
 from mars_core.rules.expression import SCORE
@@ -112,7 +112,7 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
     sampling, span = replace(config.sampling, processors=chosen), thinking_span(pair, parameters)
     producers = {SCORE: pair.classifier} if kind.scores and pair.classifier else {}
     return Verifier(
-        VerifierKind(config.rule.name, tuple(decided.items()), config.sampling, mode, telemetry),
+        (config.rule.name, tuple(decided.items()), config.sampling, mode, telemetry),
         Terms(rule, dict(parameters), sampling, mode, telemetry, span),
         size,
         processor,

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 
@@ -23,9 +22,10 @@ from torch import Tensor
 from mars_core.capture import Graphs, Stopwatch, received
 from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter, DraftInputs
-from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
-from mars_core.engine.verifier import TargetPass, TextGroup, Verifier, VerifierKind
+from mars_core.drafting.base import Drafter, TextGroup
+from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText
+from mars_core.engine.raw_step import InvalidLogitsError, RawStep
+from mars_core.engine.verifier import TargetPass, Verifier
 from mars_core.verification import (
     Draft,
     RunState,
@@ -36,30 +36,6 @@ from mars_core.verification import (
 )
 
 _CAPTURES = 32  # of a slot
-
-
-class InvalidLogitsError(RuntimeError):
-    """The target's logits contain NaN or infinity."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The target's logits contain values that are not numbers (NaN or infinity), or every "
-            "token is banned; try another dtype."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RawStep:
-    """One step of a text in token ids. ``emitted`` is cut after an id that ends the text (``eos``
-    is then true); ``verdict.path`` is not. The times are those of the step of all texts."""
-
-    verdict: StepVerdict
-    emitted: tuple[int, ...]
-    recovers: bool  # the last emitted token is not drafted
-    eos: bool
-    draft_s: float
-    verify_s: float
-    set_up_s: float  # spent on captures, not included in the other two
 
 
 class Engine:
@@ -76,7 +52,7 @@ class Engine:
         self._graphs = Graphs(target.device, _CAPTURES * self.slots)
         self._texts: dict[int, WrittenText] = {}
         # of each slot, with captures, which read their processors' memory
-        self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
+        self._verifiers: dict[tuple[int, Hashable], Verifier] = {}
         self._buffer = InputBuffer(self.slots, drafter.longest, target.device)
 
     @property
@@ -130,13 +106,14 @@ class Engine:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             verdicts, draft_s = self._verdicts()
         verify_s = time.perf_counter() - started - self._graphs.set_up_s - draft_s
+        times = draft_s, verify_s, self._graphs.set_up_s
         steps: list[tuple[int, RawStep | InvalidLogitsError]] = []
         for slot, verdict in verdicts:
             if not all(map(math.isfinite, verdict.nodes.column("z1"))):
                 self.end(slot)
                 steps.append((slot, InvalidLogitsError()))
                 continue
-            raw = self._raw(verdict, draft_s, verify_s)
+            raw = RawStep.of(verdict, self._eos, times)
             text = texts[slot]
             self.drafter.commit(slot, text.ids, verdict.path)
             text.ids += raw.emitted
@@ -145,21 +122,6 @@ class Engine:
                 self.end(slot)
             steps.append((slot, raw))
         return steps
-
-    def _raw(self, verdict: StepVerdict, draft_s: float, verify_s: float) -> RawStep:
-        ids_of, emit = verdict.nodes.column("id"), verdict.nodes.column("emit")
-        emitted = [*(int(ids_of[node]) for node in verdict.path[1:]), int(emit[verdict.path[-1]])]
-        end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
-        recovers = end is None or end == len(emitted)
-        return RawStep(
-            verdict,
-            tuple(emitted[:end]),
-            recovers,
-            end is not None,
-            draft_s,
-            verify_s,
-            self._graphs.set_up_s,
-        )
 
     def _verdicts(self) -> tuple[list[tuple[int, StepVerdict]], float]:
         """Return the verdicts by slot, and the drafting time in seconds."""
@@ -170,16 +132,16 @@ class Engine:
         step = self._inputs()
         groups = self._groups(step)
         watch = Stopwatch(self._target.device)
-        draft_call = self._draft(step, groups.values())
+        draft_call = self._draft(step, [*groups.values()])
         watch.mark()
         draft = draft_call()
         watch.mark()
         logits = self._graphs.ready(
-            step.shape and ("pass", step.shape, self._drafting(step)),
-            partial(_logits, self._target, draft, step.roots),
+            step.key and ("pass", step.key),
+            partial(_logits, self._target, draft, step.drafts.roots),
         )()
         features = self._target.features
-        read = TargetPass(draft, step.roots, step.states, logits, features)
+        read = TargetPass(draft, step.drafts.roots, step.states, logits, features)
         rows = self._decide(step, groups, read)
         back = received(torch.cat([*rows.values()]))
         synchronise(self._target.device)
@@ -198,16 +160,15 @@ class Engine:
         for row, verifier in enumerate(verifiers):
             rows_of[verifier.drafting].append(row)
         keys: dict[Hashable, Hashable] = {
-            drafting: step.shape and ("chance", step.shape, drafting, tuple(rows))
+            drafting: step.key and ("chance", step.key, drafting, tuple(rows))
             for drafting, rows in rows_of.items()
         }
         for drafting in self._graphs.in_order(keys):
             rows = rows_of[drafting]
-            chance = partial(verifiers[rows[0]].chance, step.words, rows)
+            first = verifiers[rows[0]]
+            chance = self._graphs.ready(keys[drafting], partial(first.chance, step.words, rows))()
             processors = [each for row in rows if (each := verifiers[row].processor)]
-            groups[drafting] = TextGroup(
-                rows, processors, self._graphs.ready(keys[drafting], chance)()
-            )
+            groups[drafting] = TextGroup(rows, first.terms.sampling, processors, chance)
         return groups
 
     def _decide(
@@ -216,14 +177,13 @@ class Engine:
         """Compute the result row of every text, by slot. Texts with verifiers of one kind are
         decided together. A capture decides all texts that are drafted as they are, so that it
         serves whoever of them is there."""
-        drafting, slots = self._drafting(step), [*step.verifiers]
-        wanted = defaultdict[tuple[VerifierKind, int], list[int]](list)
+        slots, wanted = [*step.verifiers], defaultdict[tuple[Hashable, int], list[int]](list)
         for row, (slot, verifier) in enumerate(step.verifiers.items()):
             if slot in self._texts:
                 wanted[verifier.kind, step.sizes[row]].append(row)
-        keys: dict[tuple[VerifierKind, int], Hashable] = {
-            (kind, size): ("decide", step.shape, drafting, kind)
-            if step.shape and size == step.size
+        keys: dict[tuple[Hashable, int], Hashable] = {
+            (kind, size): step.key and ("decide", step.key, kind)
+            if size == step.drafts.size
             else None
             for kind, size in wanted
         }
@@ -240,16 +200,20 @@ class Engine:
         return decided
 
     def _inputs(self) -> StepInputs:
-        """Return the inputs of a step, on their way to the device. Where every step must have the
-        same shape, empty slots repeat the numbers of another one."""
-        drafter, texts = self.drafter, dict(sorted(self._texts.items()))
-        inputs = text_inputs(drafter, texts)
-        size, first = max(each.size for each in inputs.values()), next(iter(inputs.values()))
+        """Return the inputs of a step, on their way to the device. Never drafts past the last token
+        that may be written. Where every step must have the same shape, empty slots repeat the
+        numbers and the processor of another one."""
+        drafter, texts, inputs = self.drafter, dict(sorted(self._texts.items())), {}
+        for slot, text in texts.items():
+            limit = min(text.end - len(text.ids) - 1, drafter.longest)
+            inputs[slot] = text, drafter.inputs(slot, text.ids, limit)
+        size = max(each.size for _, each in inputs.values())
         # the step of a last token alone is not captured, where others have drafts
         captured = self._captures and (size > 0 or not drafter.computes)
         if captured:
             size = drafter.longest
         if self._fills:
+            first = next(iter(inputs.values()))
             inputs = {slot: inputs.get(slot, first) for slot in range(self.slots)}
         for text in texts.values():
             if text.verifier.processor:
@@ -257,35 +221,26 @@ class Engine:
         capacity = self._target.size.capacity
         moved = [text.moves(slot * capacity) for slot, text in texts.items()]
         sources, targets = (list(chain(*part)) for part in zip(*moved, strict=True))
-        width = len(first.numbers) if drafter.computes else size + 1
-        sent = self._buffer.send(inputs, size, width, (sources, targets), captured=captured)
+        most = max(len(each.numbers) for _, each in inputs.values())
+        width = drafter.width if captured else most
+        drafting = (  # of each slot; equal ones have the same drafts
+            text.verifier.drafting if slot in texts or not text.verifier.processor else None
+            for slot, (text, _) in inputs.items()
+        )
+        key = (size, width, *drafting) if captured else None
+        sent = self._buffer.send(inputs, size, width, (sources, targets), key)
         if sources:
             self._target.move(*sent.moves)
         return sent
 
-    def _draft(self, step: StepInputs, groups: Iterable[TextGroup]) -> Callable[[], Draft]:
+    def _draft(self, step: StepInputs, groups: Sequence[TextGroup]) -> Callable[[], Draft]:
         """Return the call that drafts for all texts, as deep as the longest draft."""
-        if not step.size:
+        drafts = step.drafts
+        if not drafts.size:
             none = step.words[:, :0].float()
-            return lambda: chain_draft(step.numbers[:, :1], none)
-        verifiers = [*step.verifiers.values()]
-        conditions = [
-            Conditions(rows, verifiers[rows[0]].terms.sampling, processors, chance.draft)
-            for rows, processors, chance in groups
-        ]
-        key = ("draft", step.shape, self._drafting(step))
-        inputs = DraftInputs(
-            step.size, step.roots, step.starts, step.limits, step.numbers, conditions
-        )
-        captured = step.shape and self.drafter.computes
-        return self._graphs.ready(key if captured else None, partial(self.drafter.draft, inputs))
-
-    def _drafting(self, step: StepInputs) -> Hashable:
-        """Equal ones have the same drafts. An empty slot has the processor of another one."""
-        return tuple(
-            verifier.drafting if slot in self._texts or not verifier.processor else None
-            for slot, verifier in step.verifiers.items()
-        )
+            return lambda: chain_draft(drafts.numbers[:, :1], none)
+        key = ("draft", step.key) if step.key and self.drafter.computes else None
+        return self._graphs.ready(key, partial(self.drafter.draft, drafts, groups))
 
 
 def _logits(target: ModelCache, draft: Draft, roots: Rows) -> Tensor:

@@ -3,7 +3,7 @@ to the device at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mars_core.capture import PinnedBuffer
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Drafter, Request
+from mars_core.drafting.base import DraftInputs, Inputs
 from mars_core.engine.verifier import Verifier
 from mars_core.sampling import Use, words
 from mars_core.verification import RunState, Terms, received_states
@@ -43,44 +43,16 @@ class WrittenText:
         return [first + node for node in self.unmoved], [*range(first, offset + self.root)]
 
 
-class TextInputs(NamedTuple):
-    """A text in a step, with its part of the drafter's ``Inputs``."""
-
-    text: WrittenText
-    size: int
-    start: int
-    numbers: Sequence[int]
-
-
-def text_inputs(drafter: Drafter, texts: Mapping[int, WrittenText]) -> dict[int, TextInputs]:
-    """Return the inputs by slot. Never drafts past the last token that may be written."""
-    requests = [
-        Request(slot, text.ids, min(text.end - len(text.ids) - 1, drafter.longest))
-        for slot, text in texts.items()
-    ]
-    if not any(each.limit for each in requests):
-        return {slot: TextInputs(text, 0, 0, text.ids[-1:]) for slot, text in texts.items()}
-    inputs = drafter.inputs(requests)
-    parts = zip(texts.items(), inputs.sizes, inputs.starts, inputs.numbers, strict=True)
-    return {
-        slot: TextInputs(text, size, start, numbers) for (slot, text), size, start, numbers in parts
-    }
-
-
 class StepInputs(NamedTuple):
     """The texts of a step, by slot, and their numbers on the device."""
 
-    size: int  # depth of the drafts
-    sizes: Sequence[int]  # of it, what each text uses
+    drafts: DraftInputs
+    sizes: Sequence[int]  # of their depth, what each text uses
     verifiers: Mapping[int, Verifier]
-    roots: Rows  # the last token of each text
-    starts: Rows  # where the drafter continues
-    limits: Tensor  # [A] ``sizes``
-    numbers: Tensor  # [A, m]
     words: Tensor  # [A, (size + 1) · 3]
     states: Tensor  # [A, 5] numbers of RunStates, float64
     moves: tuple[Tensor, Tensor]  # entries of caches, and where they belong
-    shape: tuple[int, int] | None  # size and m of a captured step
+    key: Hashable  # of a captured step: equal ones have the same operations; else None
 
 
 class InputBuffer:
@@ -93,34 +65,35 @@ class InputBuffer:
 
     def send(
         self,
-        texts: Mapping[int, TextInputs],
+        texts: Mapping[int, tuple[WrittenText, Inputs]],
         size: int,
         width: int,
         moves: tuple[Sequence[int], Sequence[int]],
-        *,
-        captured: bool,
+        key: Hashable,
     ) -> StepInputs:
         """``width``: m. A captured step has positions on the device only."""
-        count, inputs, slots = len(texts), texts.values(), [*texts]
-        roots, starts = [each.text.root for each in inputs], [each.start for each in inputs]
-        sizes, numbers, drawn = [each.size for each in inputs], list[int](), list[int]()
-        states = [word for each in inputs for word in each.text.state.words]
-        for text, _, _, row in inputs:
-            numbers += [*row, *[0] * (width - len(row))]
+        captured = key is not None
+        count, slots, (written, inputs) = len(texts), [*texts], zip(*texts.values(), strict=True)
+        roots, (sizes, starts, rows) = [text.root for text in written], zip(*inputs, strict=True)
+        numbers = [number for row in rows for number in (*row, *[0] * (width - len(row)))]
+        states, drawn = [word for text in written for word in text.state.words], list[int]()
+        for text in written:
             drawn += words(text.seed, len(text.ids) - text.first, size + 1)
         parts = (roots, starts, sizes, numbers, drawn, states, *moves)
         sent = self._buffer.send([number for part in parts for number in part])
         there = sent.split([len(part) for part in parts])
         return StepInputs(
-            size,
+            DraftInputs(
+                size,
+                Rows(slots, None if captured else roots, there[0]),
+                Rows(slots, None if captured else starts, there[1]),
+                there[2],
+                there[3].view(count, -1),
+            ),
             sizes,
-            {slot: each.text.verifier for slot, each in texts.items()},
-            Rows(slots, None if captured else roots, there[0]),
-            Rows(slots, None if captured else starts, there[1]),
-            there[2],
-            there[3].view(count, -1),
+            {slot: text.verifier for slot, (text, _) in texts.items()},
             there[4].view(count, -1),
             received_states(there[5]).view(count, -1),
             (there[6], there[7]),
-            (size, width) if captured else None,
+            key,
         )

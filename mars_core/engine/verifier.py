@@ -10,31 +10,13 @@ import torch
 from torch import Tensor
 
 from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import TextGroup
 from mars_core.processors import Processor
 from mars_core.sampling import Chance, Use, chance, picked
-from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Known, Terms, decide
 
 # [N + 1, F] features of the target at the nodes of a text → [N + 1, …]
 Producer = Callable[[Tensor], Tensor]
-
-
-class VerifierKind(NamedTuple):
-    """Equal ones decide in the same way."""
-
-    rule: str
-    parameters: tuple[tuple[str, float | str], ...]
-    sampling: Sampling
-    mode: DraftMode
-    telemetry: bool
-
-
-class TextGroup(NamedTuple):
-    """The texts of a step that are drafted in the same way: their rows, ascending."""
-
-    rows: Sequence[int]
-    processors: Sequence[Processor]  # one a row, or none
-    chance: Chance
 
 
 class TargetPass(NamedTuple):
@@ -49,10 +31,10 @@ class TargetPass(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """How a text is decoded. ``producers``: of the signals that its rule or a parameter reads, by
-    name."""
+    """How a text is decoded; those of equal ``kind`` decide in the same way. ``producers``: of the
+    signals that its rule or a parameter reads, by name."""
 
-    kind: VerifierKind
+    kind: Hashable
     terms: Terms
     vocabulary: int  # number of the target's ids
     processor: Processor | None

@@ -79,7 +79,8 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
+    """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token,
+    or bool [E, C]: whether it is kept.
     All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is
     replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with
     ``TARGET_FIRST`` need no correction: the target's draw is emitted). ``target_override`` → [E, V]: the

@@ -79,15 +79,11 @@ class Evidence:
         return values[self.at[:, None], self.x]
 
     @property
-    def proposals(self) -> torch.Tensor:
-        """q over the target's vocabulary, at every position that it has; 0 where there is none."""
-        return torch.zeros_like(self.soft) if self.drafter is None else self.drafter
-
-    @property
     def both(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The distributions of target and drafter at the position of each row, [E, V] each; at
-        temperature 0 of both softmaxes."""
-        return self.per_row(self.soft), self.per_row(self.proposals)
+        """The distributions of target and drafter, 0 where it has none, at the position of each row,
+        [E, V] each; at temperature 0 of both softmaxes."""
+        q = torch.zeros_like(self.soft) if self.drafter is None else self.drafter
+        return self.per_row(self.soft), self.per_row(q)
 
     @property
     def p(self) -> torch.Tensor:
@@ -97,6 +93,16 @@ class Evidence:
     def largest(self, distribution: torch.Tensor) -> torch.Tensor:
         """Return the largest value of a distribution at the position of each row, [P, V] → [E, 1]."""
         return self.per_row(distribution.amax(-1, keepdim=True))
+
+    def beside_best(self, share: float) -> torch.Tensor:
+        """Return whether p of the candidates is at least this share of the largest p, bool [E, C];
+        at temperature 0 p = softmax(z)."""
+        return self.of(self.soft) >= share * self.largest(self.soft)
+
+    def below_best(self, source: torch.Tensor) -> torch.Tensor:
+        """Return how far below the largest value at their position those of the candidates are,
+        [E, C], by values of all tokens, [P, V]."""
+        return self.largest(source) - self.of(source)
 
     def over_q(self, values: torch.Tensor) -> torch.Tensor:
         """Values of the candidates divided by q, [E, C]."""

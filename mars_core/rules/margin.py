@@ -57,9 +57,7 @@ def two_best_at(low_margin: Function) -> Function:
 
 def algorithm_1(evidence: Evidence, values: Values) -> torch.Tensor:
     """Return 1 for top-1, and for top-2 at low margin; else 0."""
-    return (evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))).to(
-        evidence.q.dtype
-    )
+    return evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))
 
 
 def released(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -83,8 +81,8 @@ def released_room(z1: float, values: Values) -> float:
 
 
 def _one_of_two(evidence: Evidence) -> torch.Tensor:
-    """Return 1 for the two best tokens, else 0, [E, C]."""
-    return (evidence.is_top(1) | evidence.is_top(2)).to(evidence.q.dtype)
+    """Return whether the candidates are one of the two best tokens, bool [E, C]."""
+    return evidence.is_top(1) | evidence.is_top(2)
 
 
 MARS = Rule(

@@ -13,7 +13,7 @@ def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
     else 0."""
     if evidence.greedy and evidence.drafter is not None:
         best = ensemble_distribution(evidence, values).argmax(-1, keepdim=True)
-        return (evidence.x == best).to(evidence.q.dtype)
+        return evidence.x == best
     return 1 - values["weight"] + values["weight"] * evidence.strict
 
 
@@ -40,14 +40,14 @@ def cascade_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
 def _good(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p =
     softmax(z)."""
-    return evidence.of(evidence.soft) >= (1 - values["alpha"]) * evidence.largest(evidence.soft)
+    return evidence.beside_best(1 - values["alpha"])
 
 
 def contrastive(evidence: Evidence, values: Values) -> torch.Tensor:
     """Return min(1, π/q); at temperature 0 1 if x is the best token of π, else 0."""
     goal = contrastive_distribution(evidence, values)
     if evidence.greedy:
-        return (evidence.x == goal.argmax(-1, keepdim=True)).to(evidence.q.dtype)
+        return evidence.x == goal.argmax(-1, keepdim=True)
     return evidence.over_q(goal.gather(-1, evidence.x)).clamp(max=1)
 
 

@@ -25,11 +25,10 @@ def random(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def eligible(evidence: Evidence, values: Values) -> torch.Tensor:
-    """Return 1 where the candidate is of the rank that may be relaxed, else 0, float64 [E, C]."""
-    if not values["best"]:
-        return torch.ones_like(evidence.strict, dtype=torch.float64)
+    """Return whether the candidate is of the rank that may be relaxed, bool [E, C]."""
     ranks = range(1, int(values["best"]) + 1)
-    return torch.stack([evidence.is_top(rank) for rank in ranks]).any(0).double()
+    best = [evidence.is_top(rank) for rank in ranks] or [evidence.x >= 0]
+    return torch.stack(best).any(0)
 
 
 def lot(values: Values, passed: int) -> float:
@@ -52,7 +51,7 @@ def by_lot(evidence: Evidence, values: Values) -> torch.Tensor:
     assert evidence.state is not None, "the rule has a ledger"
     due, before = map(evidence.per_row, (evidence.state.lot, evidence.state.relaxed))
     drawn = (due / 2**before).floor() % 2 > 0
-    return torch.where(drawn & (eligible(evidence, values) > 0), 1.0, evidence.strict)
+    return torch.where(drawn & eligible(evidence, values), 1.0, evidence.strict)
 
 
 def always(evidence: Evidence, values: Values) -> torch.Tensor:

@@ -17,8 +17,7 @@ from mars_core.rules.base import (
 def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
     """Return min(1, p/(ℓ·q)); at temperature 0 1 if p(x) ≥ ℓ·max p with p = softmax(z), else 0."""
     if evidence.greedy:
-        near = evidence.of(evidence.soft) >= values["lenience"] * evidence.largest(evidence.soft)
-        return near.to(evidence.q.dtype)
+        return evidence.beside_best(values["lenience"])
     return (evidence.ratio / values["lenience"]).clamp(max=1)
 
 
@@ -43,30 +42,25 @@ def typical(evidence: Evidence, values: Values) -> torch.Tensor:
         -(evidence.distribution * (evidence.distribution + 1e-5).log()).sum(-1, keepdim=True)
     )
     bar = (values["delta"] * (-spread).exp()).clamp(max=values["epsilon"])
-    return (evidence.p > bar).to(evidence.q.dtype)
+    return evidence.p > bar
 
 
 def topk_delta(evidence: Evidence, values: Values) -> torch.Tensor:
-    """Return 1 for top-1, and for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every
-    temperature."""
-    p = evidence.logits.softmax(-1)
-    near = evidence.largest(p) - evidence.of(p) <= values["delta"]
-    return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
+    """Return 1 for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every temperature."""
+    near = evidence.below_best(evidence.logits.softmax(-1)) <= values["delta"]
+    return near & _among(evidence, values)
 
 
 def topk_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
-    """Return 1 for top-1, and for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
-    near = evidence.of(evidence.soft) >= values["ratio"] * evidence.largest(evidence.soft)
-    return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
+    """Return 1 for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
+    return evidence.beside_best(values["ratio"]) & _among(evidence, values)
 
 
 def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
     """Return min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 if
     p(x) ≥ θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
-        return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(
-            evidence.q.dtype
-        )
+        return (evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)
     ratio = evidence.ratio.double()
     taken = (evidence.tried / values["accumulated"]).clamp(max=1)
     share = ((ratio + evidence.tried) / values["accumulated"]).clamp(max=1) - taken
@@ -74,12 +68,11 @@ def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
     return torch.where(ratio >= values["single"], 1.0, share / left)
 
 
-def _among(evidence: Evidence, count: int) -> torch.Tensor:
-    """bool [E, C]: fewer than ``count`` tokens have a larger logit than the candidate."""
-    least = evidence.per_row(
-        evidence.logits.topk(min(count, evidence.logits.shape[-1])).values[:, -1:]
-    )
-    return evidence.of(evidence.logits) >= least
+def _among(evidence: Evidence, values: Values) -> torch.Tensor:
+    """bool [E, C]: fewer than ``n`` tokens have a larger logit than the candidate."""
+    z = evidence.logits
+    least = evidence.per_row(z.topk(min(int(values["n"]), z.shape[-1])).values[:, -1:])
+    return evidence.of(z) >= least
 
 
 LENIENCE = Rule(

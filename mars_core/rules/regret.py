@@ -9,7 +9,7 @@ from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
 def regret(evidence: Evidence, values: Values) -> torch.Tensor:
     """max z − z(x), or with ``scale`` 1 max p − p(x); at temperature 0 p = softmax(z). [E, C]."""
     source = evidence.soft if values["scale"] else evidence.logits
-    return (evidence.largest(source) - evidence.of(source)).double()
+    return evidence.below_best(source).double()
 
 
 def asd(evidence: Evidence, values: Values) -> torch.Tensor:

@@ -101,6 +101,11 @@ class Case(NamedTuple):
     mode: DraftMode  # GREEDY also without noise, and for drafters without probabilities
     measured: bool  # whether the distances from p are computed
 
+    def accepted(self, evidence: Evidence) -> Tensor:
+        """Return the probability with which the rule keeps each candidate, float64 [E, C]."""
+        accept = self.rule.accept(evidence, evidence.resolved(self.values))
+        return accept.double().clamp(0, 1)
+
 
 class Decision(NamedTuple):
     """A rule's decision on a draft."""

@@ -10,13 +10,12 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Children:
     """Every drafted token is the only child of its node. float64."""
 
     texts: int  # A
-    p: Tensor  # [N] p of each
-    distinct: Tensor  # [N] 1
-    nothing: Tensor  # [N] 0
+    p: Tensor  # [N] p of each; 0 where ``distinct`` is 0
+    distinct: Tensor  # [N] 1, 0 for a sibling that repeats an earlier one
 
     def at_parent(self, values: Tensor) -> Tensor:
         """Values at the parent of each drafted token, [N + A] → [N]."""
@@ -28,7 +27,7 @@ class Chain:
 
     def sum_before(self, values: Tensor) -> Tensor:
         """Sums over the siblings decided before each, [N] → [N]."""
-        return self.nothing
+        return torch.zeros_like(values)
 
     def product_before(self, values: Tensor) -> Tensor:
         """Products over the siblings decided before each, [N] → [N]."""
@@ -52,12 +51,9 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Branches:
-    """As ``Chain``, with siblings."""
+class Branches(Children):
+    """Of trees: with siblings."""
 
-    texts: int
-    p: Tensor  # [N] 0 where ``distinct`` is 0
-    distinct: Tensor  # [N] 0 for a sibling that repeats an earlier one, else 1
     parents: Tensor  # [N] long
     before: Tensor  # bool [A, n, n]: the column's node is a sibling decided before the row's
     same: Tensor  # bool [A, n, n]: it is the same token after the same node
@@ -91,6 +87,3 @@ class Branches:
 
     def _nothing(self, values: Tensor) -> Tensor:
         return values.new_zeros(len(values) + self.texts)
-
-
-Children = Chain | Branches

@@ -43,7 +43,7 @@ def coupled_shift(case: Case, emit: Tensor) -> Shift:
         return {**unknown, "tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
         evidence = full_vocabulary(case)
-        accepted = evidence.q * rule.accept(evidence, evidence.resolved(case.values)).clamp(0, 1)
+        accepted = evidence.q * case.accepted(evidence)
         if rule.protected is not None:
             both, _ = _protected_draws(evidence, rule.protected)
             accepted = torch.where(rule.protected, both, accepted)
@@ -79,8 +79,7 @@ def _chance(case: Case, evidence: Evidence) -> Tensor | float:
 def _forgiveness(case: Case, evidence: Evidence) -> Tensor:
     """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y
     is another."""
-    accept = case.rule.accept(evidence, evidence.resolved(case.values)).double().clamp(0, 1)
-    return forgiven(accept, evidence.p.double())
+    return forgiven(case.accepted(evidence), evidence.p.double())
 
 
 def _least(case: Case) -> Tensor:
@@ -90,7 +89,7 @@ def _least(case: Case) -> Tensor:
     p, protected = case.target.p, case.rule.protected
     x = torch.arange(p.shape[-1], device=p.device).expand(len(p), -1)
     evidence = case.target.evidence(x, None, p)
-    accepted = case.rule.accept(evidence, evidence.resolved(case.values)) > 0
+    accepted = case.accepted(evidence) > 0
     if protected is not None:  # emitted no oftener than by the target
         accepted &= ~protected
     emitted = accepted | evidence.is_top(1)

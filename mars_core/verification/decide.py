@@ -4,8 +4,6 @@ not depend on the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
@@ -58,20 +56,7 @@ def decide(terms: Terms, draft: Draft, known: Known) -> Tensor:
         inside = target.state.parameters[WHERE.name][:, 0] > 0
         strict = _decided(case._replace(rule=STRICT, values={}, measured=False), terms.telemetry)
         decision = decision.only(inside, drafts.parents, strict)
-    columns = _always(target, draft, drafts, decision)
-    contents = Contents.ALWAYS
-    if terms.telemetry:
-        contents = Contents.TELEMETRY if target.greedy else Contents.TELEMETRY | Contents.DRAWS
-        columns |= _measures(target, drafts, decision, sampling, raw)
-        for content, more in _optional(
-            target, draft.odds if mode is DraftMode.COUPLED else None, raw
-        ):
-            contents |= content
-            columns |= more
-    if decision.state is not None and decision.state.charge is not None:
-        contents |= Contents.LEDGER
-        columns["regret"] = decision.state.regret[:, 0]
-        columns["charge"] = decision.state.charge[:, 0]
+    contents, columns = _columns(terms, draft, case, decision, raw)
     rows = pack(columns, contents, draft.size, target.top_z.shape[-1], texts)
     return rows[:count].view(*draft.ids.shape[:-1], -1)
 
@@ -84,11 +69,13 @@ def _decided(case: Case, telemetry: bool) -> Decision:
     return decision._replace(shift=no_shift(case, decision.emit))
 
 
-def _always(
-    target: TargetValues, draft: Draft, drafts: FlatDrafts, decision: Decision
-) -> dict[str, Tensor]:
-    """Columns of every step."""
-    return {
+def _columns(
+    terms: Terms, draft: Draft, case: Case, decision: Decision, raw: Tensor | None
+) -> tuple[Contents, dict[str, Tensor]]:
+    """Return what the rows contain, and their columns."""
+    target, drafts, state = case.target, case.draft, decision.state
+    contents = Contents.ALWAYS
+    columns = {
         "keep": decision.keep,
         "strict": decision.strict,
         "parent": draft.parents.expand(drafts.texts, -1).flatten(),
@@ -97,20 +84,25 @@ def _always(
         "emit": decision.emit,
         "z1": target.top_z[:, 0],
     }
-
-
-def _optional(
-    target: TargetValues, odds: Tensor | None, raw: Tensor | None
-) -> Iterator[tuple[Contents, dict[str, Tensor]]]:
-    """Columns that exist with ``telemetry`` in some steps only."""
-    if target.state is not None and target.state.parameters:
-        first = next(iter(target.state.parameters.values()))
-        yield Contents.VARYING, {"parameter": first[:, 0]}
-    if odds is not None:
-        yield Contents.ODDS, {"odds": odds.flatten()}
-    if raw is not None:
-        best, second = raw.gather(-1, target.top_ids[:, :2]).T
-        yield Contents.PROCESSED, {"raw_z1": best, "raw_z2": second}
+    if terms.telemetry:
+        contents |= Contents.TELEMETRY
+        columns |= _measures(target, drafts, decision, terms.sampling, raw)
+        if target.drawn is not None:
+            contents |= Contents.DRAWS
+            columns["edge"] = target.drawn.gap()
+        if target.state is not None and target.state.parameters:
+            contents |= Contents.VARYING
+            columns["parameter"] = next(iter(target.state.parameters.values()))[:, 0]
+        if draft.odds is not None and case.mode is DraftMode.COUPLED:
+            contents |= Contents.ODDS
+            columns["odds"] = draft.odds.flatten()
+        if raw is not None:
+            contents |= Contents.PROCESSED
+            columns["raw_z1"], columns["raw_z2"] = raw.gather(-1, target.top_ids[:, :2]).T
+    if state is not None and state.charge is not None:
+        contents |= Contents.LEDGER
+        columns["regret"], columns["charge"] = state.regret[:, 0], state.charge[:, 0]
+    return contents, columns
 
 
 def _target_values(known: Known, draft: Draft, texts: int, sampling: Sampling) -> TargetValues:
@@ -172,7 +164,7 @@ def _measures(
     )
     plain = raw is None and sampling in (Sampling(), Sampling(1.0))  # soft is softmax(z)
     logarithms = likelihood if plain else target.soft.log()
-    columns = {
+    return {
         "rank": torch.cat([before > z[:count], logits > z[count:]]).sum(-1).add_(1),
         "p": target.p.take(at),
         "q": draft.q,
@@ -185,6 +177,3 @@ def _measures(
         "top_p": target.soft.gather(-1, target.top_ids).view(-1),
         **decision.shift,
     }
-    if target.drawn is not None:
-        columns["edge"] = target.drawn.gap()
-    return columns

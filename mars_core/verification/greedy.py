@@ -18,7 +18,7 @@ from mars_core.rules.base import Evidence, Reach, Rule, Siblings, Values, everyw
 from mars_core.sampling import draw
 from mars_core.types import DraftMode
 from mars_core.verification.case import Case, Decision
-from mars_core.verification.children import Branches, Chain, Children
+from mars_core.verification.children import Branches, Children
 from mars_core.verification.coupled import coupled_shift
 from mars_core.verification.shift import forgiven, share_shift
 from mars_core.verification.state import decided_by_rule, with_ledger
@@ -40,7 +40,7 @@ def decide_greedy(case: Case) -> Decision:
         children.sum_before(children.p)[:, None],
     )
     values = evidence.resolved(case.values)
-    accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
+    accept = case.accepted(evidence)[:, 0] * children.distinct
     forgiveness = forgiven(accept, children.p)
     # bool [P]: whether a protected token is drafted after the node
     guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
@@ -144,7 +144,7 @@ def _children(case: Case) -> Children:
     x, parents = draft.x, draft.parents
     if draft.is_chain:
         p = target.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
-        return Chain(draft.texts, p, torch.ones_like(p), torch.zeros_like(p))
+        return Children(draft.texts, p, torch.ones_like(p))
     p = target.p[parents, x].double()
 
     def pairs(values: Tensor) -> tuple[Tensor, Tensor]:

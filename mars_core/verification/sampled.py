@@ -30,9 +30,7 @@ def decide_sampled(case: Case) -> Decision:
     if rule.reach is Reach.BLOCK:
         return _by_block(case, evidence)
     count, p, q = len(x), evidence.distribution, evidence.q
-    accept = rule.accept(evidence, values).clamp(
-        0, 1
-    )  # a [N, V], with the full vocabulary as candidates
+    accept = case.accepted(evidence)  # a [N, V], with the full vocabulary as candidates
     if rule.emits_top1:
         correction = evidence.is_top(1).to(accept.dtype)  # R [N, V]
     else:

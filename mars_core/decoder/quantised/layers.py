@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers.activations import GELUTanh, SiLUActivation
 
 from mars_core.decoder.attention import Store
-from mars_core.decoder.layer import Core, Norm, Rotary
+from mars_core.decoder.layer import Core, Norm, PlacedLayer
 from mars_core.decoder.linear import QuantisedLinear
 from mars_core.decoder.positions import PassLayout
 from mars_core.decoder.quantised.library import (
@@ -59,38 +59,32 @@ class CompiledLayers:
     """The layers of a cache whose keys and values are in ``store``; all are ``compilable``. As
     ``decoder.fused.Fused``, for a CPU."""
 
-    def __init__(self, store: Store, rotaries: Sequence[Rotary]) -> None:
-        self._store, self._rotaries, self._library = store, rotaries, library()
-        self._layers: dict[int, LayerStruct] = {}
+    _pass: PassStruct  # the current one
+    _read: Sequence[Tensor]  # what it points to
+
+    def __init__(self, store: Store, layers: Sequence[PlacedLayer]) -> None:
+        self._library, self._length = library(), store.entries[0].shape[1]
         self._outputs: dict[int, tuple[ProductStruct, NormStruct]] = {}
         self._held: list[Any] = []  # what structures point to
-        self._step: _Step | None = None  # the latest
+        self._layers = [*map(self._structure, layers, store.entries)]
 
-    def through(
-        self,
-        core: Core,
-        x: Tensor,
-        residual: Tensor,
-        layer: int,
-        norm: Norm | None = None,
-        window: int | None = None,
-    ) -> Tensor:
-        """Return what ``Core`` computes of x [A, n, R], normed by ``norm``, at the positions of the
-        store's layout, which has a trail. residual [A, n, H] is overwritten."""
+    def begin(self, layout: PassLayout) -> None:
+        """Begin a pass with this layout, which has a trail. Raises IndexError for a position outside
+        of the cache: C would write there."""
+        assert layout.trail is not None, "of a step"
+        if max(int(each.max()) for each in (layout.entries, layout.positions)) >= self._length:
+            raise IndexError(f"A step writes beyond the {self._length} positions of the cache.")
+        numbers = (layout.positions, layout.entries, *layout.trail)
+        self._read = [each.contiguous() for each in numbers]
+        pointers = (each.data_ptr() for each in self._read)
+        reach = layout.trail.places.shape[-1]
+        self._pass = PassStruct(layout.positions.numel(), reach, *pointers)
+
+    def through(self, at: int, x: Tensor, residual: Tensor) -> Tensor:
+        """Return what a layer computes of x [A, n, R]. residual [A, n, H] is overwritten."""
         assert x.is_contiguous() and residual.is_contiguous(), "C reads them row by row"
-        if layer not in self._layers:
-            self._layers[layer] = self._structure(core, layer, norm, window)
-        if self._step is None or self._step.layout is not self._store.layout:
-            self._step = _Step.of(self._store.layout, self._store.entries[layer].shape[1])
-        _done(
-            self._library.mars_layer(
-                self._layers[layer],
-                self._step.structure,
-                x.data_ptr(),
-                residual.data_ptr(),
-                self._step.threads,
-            )
-        )
+        of_layer, addresses = self._layers[at], (x.data_ptr(), residual.data_ptr())
+        _done(self._library.mars_layer(of_layer, self._pass, *addresses, torch.get_num_threads()))
         return residual
 
     def product(
@@ -109,12 +103,16 @@ class CompiledLayers:
         _done(self._library.mars_output(by, normed, x.data_ptr(), rows, y.data_ptr(), threads))
         return y.to(dtype)
 
-    def _structure(
-        self, core: Core, layer: int, norm: Norm | None, window: int | None
-    ) -> LayerStruct:
-        heads, rotary, cache = core.heads, self._rotaries[layer], self._store.entries[layer]
+    def _structure(self, placed: PlacedLayer, cache: Tensor) -> LayerStruct:
+        core, rotary, heads = placed.layer.core, placed.rotary, placed.layer.core.heads
         cos, sin = (self._pointer(each) for each in rotary)
-        norms = (norm, core.after_attention, core.norm, core.after_feed, core.head_norm)
+        norms = (
+            placed.layer.norm,
+            core.after_attention,
+            core.norm,
+            core.after_feed,
+            core.head_norm,
+        )
         return LayerStruct(
             *map(self._product, _products(core)),
             *map(self._norm, norms),
@@ -126,7 +124,7 @@ class CompiledLayers:
             heads.size,
             rotary.cos.shape[-1],
             cache.shape[1],
-            window or 0,
+            placed.window or 0,
             _is_gelu(core),
             heads.scale,
         )
@@ -152,30 +150,6 @@ class CompiledLayers:
         """Return the address of numbers, which are held from here on."""
         self._held.append(kept := numbers.contiguous())
         return kept.data_ptr()
-
-
-class _Step(NamedTuple):
-    """What all layers read of a pass."""
-
-    layout: PassLayout
-    structure: PassStruct
-    held: Sequence[Tensor]
-    threads: int
-
-    @staticmethod
-    def of(layout: PassLayout, length: int) -> _Step:
-        """Read a layout. Raises IndexError for a position outside of a cache of ``length``: C would
-        write there."""
-        assert layout.trail is not None, "of a step"
-        if max(int(each.max()) for each in (layout.entries, layout.positions)) >= length:
-            raise IndexError(f"A step writes beyond the {length} positions of the cache.")
-        roots, bases, places = layout.trail
-        held = [
-            each.contiguous() for each in (layout.positions, layout.entries, roots, bases, places)
-        ]
-        pointers = (each.data_ptr() for each in held)
-        structure = PassStruct(layout.positions.numel(), places.shape[-1], *pointers)
-        return _Step(layout, structure, held, torch.get_num_threads())
 
 
 def _done(failed: int) -> None:

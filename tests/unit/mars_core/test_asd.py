@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from mars_core.rules import RULES
+from mars_core.sampling import Chance
 from mars_core.types import DraftMode, Outcome, Sampling
 from mars_core.verification import (
     Draft,
-    Known,
     RunState,
     Terms,
     chain_draft,
-    decide,
     received_states,
     walk,
 )
 from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
 from tests.unit.mars_core.test_verification import (
     Decoded,
+    columns,
     drawn_case,
     picked,
 )
@@ -35,17 +34,10 @@ VALUES = {"budget": 2.0, "gate": 0.5, "mismatches": 2.0}
 
 
 def row_of(
-    logits: Tensor,
-    draft: Draft,
-    u: object,
-    spent: float = 0.0,
-    sampling: Sampling = Sampling(0.0),  # noqa: B008
-    mode: DraftMode = DraftMode.GREEDY,
-    **values: float,
+    logits: Tensor, draft: Draft, u: Chance, spent: float, sampling: Sampling, **values: float
 ) -> Tensor:
-    rule, run = RULES["asd"], received_states(torch.tensor(RunState(regret=spent).words))
-    values = rule.values(VALUES | values)
-    return decide(Terms(rule, values, sampling, mode), draft, Known(logits, u, run=run))
+    run = received_states(torch.tensor(RunState(regret=spent).words))
+    return columns(logits, draft, "asd", sampling, u, VALUES | values, run=run)
 
 
 def longest(
@@ -76,8 +68,8 @@ def test_at_temperature_0_the_path_is_that_of_the_source(
     state, relaxed = RunState(), 0
     for seed in range(20):
         logits, draft, u = drawn_case("chain of 3", seed)
-        u = replace(u, noise=None)
-        verdict = walk(row_of(logits, draft, u, state.regret, **values).tolist())
+        row = row_of(logits, draft, u, state.regret, Sampling(0.0), **values)
+        verdict = walk(row.tolist())
         drafted = draft.ids[1:].tolist()
         accepted, spent = longest(logits.tolist(), drafted, state.regret, values)
         terms = Terms(RULES["asd"], values, Sampling(0.0), DraftMode.GREEDY)

@@ -197,7 +197,7 @@ def test_the_memory_of_a_cache_is_that_of_its_slots(pair: Pair) -> None:
         size = CacheSize(100, 6, slots=slots)
         cache = open_cache(pair.target, size)
         assert isinstance(cache, FastCache)
-        assert cache._store._all.nbytes == slots * size.capacity * each
+        assert cache.layers.store._all.nbytes == slots * size.capacity * each
 
 
 def test_models_without_fast_layers_run_alone(tmp_path_factory: pytest.TempPathFactory) -> None:

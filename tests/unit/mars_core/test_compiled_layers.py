@@ -15,7 +15,7 @@ from mars_core.decoder import (
     open_cache,
     prepare,
 )
-from mars_core.decoder.fast_cache import FastCache, has_fused
+from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.packing import quantise
 from mars_core.decoder.quantised.layers import CompiledLayers
 from mars_core.decoder.quantised.library import lacks_products
@@ -77,7 +77,7 @@ def test_a_step_is_near_that_of_plain_layers_and_a_row_is_the_same_in_every_pass
         cache = cache_of_kernels(fast_model(kind, **options), NEAR)
     finally:
         torch.set_num_threads(before)
-    assert isinstance(cache, FastCache) and isinstance(cache._fused, CompiledLayers)
+    assert isinstance(cache, FastCache) and isinstance(cache.layers.fused, CompiledLayers)
     assert cache.path == "kernels"
 
 
@@ -111,7 +111,7 @@ def test_a_head_of_8_bits_drafts_as_by_its_plain_layer() -> None:
     prepare_head(head, quantised=True)
     hidden = torch.randn(12, 96, generator=torch.Generator().manual_seed(0))
     cache, plain, outputs = head_outputs(head, hidden)
-    assert isinstance(cache._fused, CompiledLayers)
+    assert isinstance(cache.layers.fused, CompiledLayers)
     assert (plain - outputs).abs().max() < NEAR * plain.std()
 
 
@@ -134,7 +134,6 @@ def test_a_model_is_read_by_them_where_they_compute_all_of_its_layers() -> None:
     assert find_shapes(model, text).shapes != KERNELS  # which were not asked for
     for kind, options in (("gemma2", {"head_dim": 32}), ("llama", {"head_dim": 24})):
         other = fast_model(kind, **options)
-        assert not has_fused([layer.core for layer in other.model.layers])
         found = find_shapes(other, text, kernels=True)
         assert found.shapes != KERNELS and not found.inexact
         assert open_cache(other, CacheSize(60, 24, KERNELS)).path == "fast layers"

@@ -6,7 +6,6 @@ branches are taken.
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,28 +15,31 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_core.drafting.base import Conditions
+from mars_core.drafting.base import TextGroup
 from mars_core.drafting.eagle3_drafter import _Odds
-from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.models import Pair
-from mars_core.sampling import noise
+from mars_core.sampling import Chance, noise
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
-    ModelRef,
     Sampling,
     Step,
     Trace,
     TreeShape,
 )
-from tests.checkpoints import SPECIAL, tiny_model, tiny_tokenizer
-from tests.eagle_heads import plain_pass, random_head, tiny_config
-from tests.live_pairs import pair_of, traced
+from tests.eagle_heads import plain_pass
+from tests.live_pairs import traced
+from tests.unit.mars_core.test_lossless import (
+    CONTEXT,
+    TOKENIZER,
+    matrix_head,
+    matrix_pair,
+    matrix_target,
+)
 from tests.unit.mars_core.test_verification import keys
 
-TOKENIZER = tiny_tokenizer(vocabulary=(*SPECIAL, *"abcdefghi"))
-V, CONTEXT = len(TOKENIZER), 64
+V = len(TOKENIZER)
 NOTED = 10  # new tokens of the runs whose drafts are compared one by one
 PROMPT = "agbbeahc"
 
@@ -56,34 +58,16 @@ class Models:
         shape: TreeShape | None,
         *,
         prompt: str = PROMPT,
-        seed: int = 0,
-        new: int = 24,
-        eos: frozenset[int] = frozenset(),
         mode: DraftMode = DraftMode.COUPLED,
+        **options: Any,
     ) -> Trace:
-        pair, drafter = (
-            replace(self.pair, eos_ids=eos),
-            DrafterConfig("eagle3" if shape else "none", tree=shape, mode=mode),
-        )
-        return traced(pair, drafter, sampling, prompt=prompt, new=new, seed=seed)
+        drafter = DrafterConfig("eagle3" if shape else "none", tree=shape, mode=mode)
+        return traced(self.pair, drafter, sampling, prompt=prompt, **options)
 
 
 def models_of(draft_vocabulary: int = V) -> Models:
-    no_ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None}
-    options = {"vocab_size": V, "num_hidden_layers": 3, "max_position_embeddings": CONTEXT}
-    target = tiny_model("llama", seed=5, **options, **no_ends)
-    config = tiny_config(
-        target.config,
-        draft_vocabulary=draft_vocabulary,
-        feature_layers=(0, 1, 2),
-        norm_before_residual=True,
-    )
-    head = random_head(config, target, seed=7)
-    pair = pair_of(copy.deepcopy(target), None, TOKENIZER, frozenset())
-    quick = copy.deepcopy(head)
-    prepare_head(quick)
-    pair = replace(pair, head=quick, head_ref=ModelRef("tests/head", "2" * 40))
-    return Models(pair, target, head)
+    target, options = matrix_target("llama"), {"draft_vocabulary": draft_vocabulary}
+    return Models(matrix_pair("llama", **options), target, matrix_head(target, **options))
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +182,8 @@ def test_tokens_of_a_text_are_compared_alone_as_beside_another_text() -> None:
     ids = torch.arange(vocabulary)
 
     def scores(count: int) -> Tensor:
-        texts = Conditions(range(count), Sampling(1.0), (), exponential[:count])
+        u = Chance(torch.empty(0), None, exponential[:count])
+        texts = TextGroup(range(count), Sampling(1.0), (), u)
         return _Odds([texts], ids).scores(logits[:count], 0)
 
     torch.set_num_threads(2)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mars_core.decoder import ANY_SHAPE, KERNELS, CacheSize, is_fast, open_cache, prepare
+from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.layer import Norm
 from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import prepare_head
@@ -133,8 +134,9 @@ def test_a_product_is_near_that_of_torch_and_its_rows_are_those_of_single_ones(
     """Where several programs sum a tile, and where sizes are no multiples of it."""
     model = tiny_model("llama", num_hidden_layers=1)
     prepare(model)
-    layers = open_cache(model, CacheSize(8, 8, KERNELS))._fused
-    assert isinstance(layers, Fused)
+    cache = open_cache(model, CacheSize(8, 8, KERNELS))
+    assert isinstance(cache, FastCache) and isinstance(cache.layers.fused, Fused)
+    layers = cache.layers.fused
     torch.manual_seed(0)
     layer = nn.Linear(deep, size * (1 + gated))
     norm = Norm(1 + 0.1 * torch.randn(deep), 1e-5) if normed else None

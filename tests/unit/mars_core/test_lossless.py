@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import PreTrainedModel
 
 from mars_core.decoder import is_fast
 from mars_core.eagle3.cache import prepare_head
+from mars_core.eagle3.head import Eagle3Head
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
@@ -48,22 +50,29 @@ DRAFTS = {
     "narrow tree": DrafterConfig("eagle3", tree=TreeShape(2, 1, 2)),
     "greedy tree": DrafterConfig("eagle3", tree=TreeShape(12, 5, 3), mode=GREEDY),
 }
-NEW = 16  # tokens
+CONTEXT, NEW = 64, 16  # tokens
 WITHOUT_HEAD = [name for name, each in DRAFTS.items() if each.kind != "eagle3"]
 
 
-def matrix_pair(kind: str, *, fast: bool) -> Pair:
-    """A pair of twelve tokens, so that untrained drafts are often right, and branches of trees are
-    taken; with a head where there are such."""
-    options: dict[str, Any] = {"vocab_size": len(TOKENIZER), "max_position_embeddings": 128}
-    target = tiny_model(kind, seed=5, num_hidden_layers=3, eos_token_id=None, **options)
-    draft = disturbed(target, 0.05)
-    head = None
+def matrix_target(kind: str) -> PreTrainedModel:
+    """A model of twelve tokens, so that untrained drafts are often right, and branches of trees are
+    taken."""
+    options: dict[str, Any] = {"vocab_size": len(TOKENIZER), "max_position_embeddings": CONTEXT}
+    return tiny_model(kind, seed=5, num_hidden_layers=3, eos_token_id=None, **options)
+
+
+def matrix_head(target: PreTrainedModel, **options: Any) -> Eagle3Head:
+    layers: Any = {"feature_layers": (0, 1, 2), "norm_before_residual": True}
+    return random_head(tiny_config(target.config, **layers, **options), target, seed=7)
+
+
+def matrix_pair(kind: str, *, fast: bool = True, **options: Any) -> Pair:
+    """With a head where there are such; ``options``: of it."""
+    target, head = matrix_target(kind), None
     if kind in HEADED:
-        config = tiny_config(target.config, feature_layers=(0, 1, 2), norm_before_residual=True)
-        head = random_head(config, target, seed=7)
+        head = matrix_head(target, **options)
         prepare_head(head)
-    pair = pair_of(target, draft, TOKENIZER, frozenset(), fast=fast)
+    pair = pair_of(target, disturbed(target, 0.05), TOKENIZER, frozenset(), fast=fast)
     return replace(pair, head=head, head_ref=head and ModelRef("tests/head", "2" * 40))
 
 

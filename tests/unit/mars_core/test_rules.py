@@ -30,33 +30,18 @@ def accept(
     *,
     cold: bool = False,
     q: float = 1.0,
-    confidence: float = 1.0,
     tried: float = 0.0,
     drafter: list[float] | None = None,
     top_k: int = 0,
     **parameters: float,
 ) -> float:
     """a(x) of one drafted token; ``cold`` means temperature 0."""
-    seen = evidence(logits, x, cold, q, confidence, tried, drafter, top_k)
-    return float(RULES[name].accept(seen, RULES[name].values(parameters)))
-
-
-def evidence(
-    logits: list[float],
-    x: int,
-    cold: bool = False,
-    q: float = 1.0,
-    confidence: float = 1.0,
-    tried: float = 0.0,
-    drafter: list[float] | None = None,
-    top_k: int = 0,
-) -> Evidence:
     z = torch.tensor([logits], dtype=torch.float64)
     sampling = Sampling(0.0) if cold else Sampling(1.0, top_k)
     distribution = target_distribution(z, sampling)
     top_z, top_ids = torch.sort(z, stable=True, descending=True)
     one = torch.ones(1, 1, dtype=torch.float64)
-    return Evidence(
+    seen = Evidence(
         logits=z,
         distribution=distribution,
         soft=displayed_distribution(z, distribution, sampling),
@@ -66,11 +51,12 @@ def evidence(
         at=torch.tensor([0]),
         x=torch.tensor([[x]]),
         q=one * q,
-        confidence=one * confidence,
+        confidence=one,
         tried=one * tried,
         greedy=cold,
         state=State(*[one] * 7, None, {}),
     )
+    return float(RULES[name].accept(seen, RULES[name].values(parameters)))
 
 
 TIES = [

@@ -7,29 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-import torch
 
-from mars_core.drafting.base import Drafter, Request
 from mars_core.drafting.suffix import LEAST, LONGEST, SuffixLookup
 
 
-def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
-    drafter = Drafter(k, SuffixLookup)
-    drafter.begin(0, (), torch.empty(0))
-    inputs = drafter.inputs([Request(0, ids, limit)])
-    (root, *after), (size,) = inputs.numbers[0], inputs.sizes
-    assert root == ids[-1] and size == len(after)
-    return after
+def drafted(ids: Sequence[int], limit: int) -> list[int]:
+    return [*SuffixLookup().continuation(ids, limit)]
 
 
-def test_a_longer_match_drafts_more_and_never_more_than_k_and_the_limit() -> None:
+def test_a_longer_match_drafts_more_and_never_more_than_the_limit() -> None:
     """1.5 times the tokens of a match that occurred once before."""
     long = [*range(10, 60)]
-    lengths = [len(drafted([*long, *long[:match]], k=64)) for match in (1, 3, 5, 15)]
+    lengths = [len(drafted([*long, *long[:match]], 64)) for match in (1, 3, 5, 15)]
     assert lengths == [1, 4, 7, 22]
     text = [*long, *long[:16]]
-    assert [len(drafted(text, k)) for k in (1, 5)] == [1, 5]
-    assert len(drafted(text, limit=2)) == 2
+    assert [len(drafted(text, limit)) for limit in (0, 1, 5)] == [0, 1, 5]
 
 
 def from_the_definition(ids: list[int], k: int) -> list[int]:
@@ -54,12 +46,8 @@ def from_the_definition(ids: list[int], k: int) -> list[int]:
 
 @pytest.mark.parametrize("alphabet", [1, 2, 3, 8])
 def test_read_in_pieces_it_is_the_definition(alphabet: int) -> None:
-    source = random.Random(alphabet)
-    ids, drafter = [source.randrange(alphabet)], Drafter(7, SuffixLookup)
-    for _ in range(2):  # a second run knows nothing of the first
-        drafter.begin(0, (), torch.empty(0))
-        while len(ids) < 90:
-            inputs = drafter.inputs([Request(0, ids, 99)])
-            assert list(inputs.numbers[0][1:]) == from_the_definition(ids, 7)
-            ids += [source.randrange(alphabet) for _ in range(source.randrange(1, 5))]
-        ids = ids[-5:]
+    source, lookup = random.Random(alphabet), SuffixLookup()
+    ids = [source.randrange(alphabet)]
+    while len(ids) < 90:
+        assert [*lookup.continuation(ids, 7)] == from_the_definition(ids, 7)
+        ids += [source.randrange(alphabet) for _ in range(source.randrange(1, 5))]

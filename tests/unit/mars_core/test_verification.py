@@ -24,7 +24,6 @@ from mars_core.verification.columns import RowToken
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
-every_sampling = pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
 every_draw = pytest.mark.parametrize("sampling", SAMPLINGS[1:], ids=str)  # above temperature 0
 CHAINS = {"chain of 1": (0,), "chain of 3": (0, 1, 2)}
 TREES = {
@@ -136,12 +135,13 @@ def columns(
     values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
     telemetry: bool = True,
+    run: Tensor | None = None,
 ) -> Tensor:
     rule = RULES[rule] if isinstance(rule, str) else rule
     parameters = values_of(rule.name) if values is None else rule.values(values)
     u = u if sampling.temperature else replace(u, noise=None)
     terms = Terms(rule, parameters, sampling, mode, telemetry)
-    known = Known(logits, u, signals={"score": scores(draft)})
+    known = Known(logits, u, run=run, signals={"score": scores(draft)})
     return verification.decide(terms, draft, known)
 
 

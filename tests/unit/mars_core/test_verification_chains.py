@@ -1,31 +1,29 @@
-"""Chains. Sampled drafts: the distribution of every rule's decisions is q·a + (1 − Σ q·a)·R with
-the published pair (a, R), and blocks are lossless. Rules that look ahead: which mismatches FLy
-relaxes, the distribution that this makes, and what follows in the next step."""
+"""Chains. Sampled drafts: blocks are decided as published. Rules that look ahead: which mismatches
+FLy relaxes, and the distribution that this makes."""
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 
-import numpy as np
 import pytest
 import torch
 
 from mars_core.rules import RULES
-from mars_core.sampling import Chance, target_distribution
+from mars_core.sampling import target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import chain_draft
 from tests.unit.mars_core.published import Distribution, norm
 from tests.unit.mars_core.test_verification import (
-    Decoded,
     V,
     case,
     chance,
     column,
     columns,
     decide,
+    drawn_case,
     every_draw,
     picked,
 )
@@ -63,85 +61,40 @@ def test_ids_that_only_the_target_knows_are_never_drafted_but_may_be_drawn(rule:
         assert column(rows, "emit")[1] == V - 1
 
 
-Contexts = Callable[[tuple[int, ...]], Distribution]
-
-
-def contexts(seed: str, size: int) -> Contexts:
-    """A language: the distribution of the next of ``size`` tokens after any text."""
-
-    def after(text: tuple[int, ...]) -> Distribution:
-        rng = random.Random(f"{seed}{text}")
-        weights = np.array([rng.random() ** 2 + 0.02 for _ in range(size)])
-        return weights / weights.sum()
-
-    return after
-
-
-def block(x: tuple[int, ...], p: Contexts, q: Contexts) -> tuple[list[float], list[Distribution]]:
+def block(
+    x: Sequence[int], p: Distribution, q: Distribution
+) -> tuple[list[float], list[Distribution]]:
     """Block verification (2403.10444): hᵢ of each position, and the correction after each beginning
-    that is kept."""
+    that is kept; p [N + 1, V], q [N, V]."""
     reach = [1.0]
     for at, token in enumerate(x):
-        reach.append(float(min(1, reach[-1] * p(x[:at])[token] / q(x[:at])[token])))
-    excess = [reach[at] * p(x[:at]) - q(x[:at]) for at in range(len(x))]
+        reach.append(float(min(1, reach[-1] * p[at, token] / q[at, token])))
+    excess = [reach[at] * p[at] - q[at] for at in range(len(x))]
     mass = [float(row.clip(min=0).sum()) for row in excess]
     ends = [
         mass[at] / (mass[at] + 1 - reach[at]) if mass[at] + 1 - reach[at] else 1.0
         for at in range(1, len(x))
     ]
-    return [*ends, reach[-1]], [norm(row, p(x[:at])) for at, row in enumerate(excess)]
+    return [*ends, reach[-1]], [*map(norm, excess, p), p[-1]]
 
 
-def verify(rule: str, x: tuple[int, ...], p: Contexts, q: Contexts, u: Chance) -> Decoded:
-    prefixes = [x[:at] for at in range(len(x) + 1)]
-    logits = torch.tensor(np.stack([p(text) for text in prefixes])).log()
-    distribution = torch.tensor(np.stack([q(text) for text in prefixes[:-1]]))
-    draft = chain_draft(
-        torch.tensor([0, *x]), distribution.gather(-1, torch.tensor(x)[:, None])[:, 0], distribution
-    )
-    return decide(logits, draft, rule, Sampling(1.0), u, mode=DraftMode.SAMPLED)
-
-
-def sides(chances: Sequence[float]) -> Iterator[tuple[tuple[float, ...], float]]:
-    """(uniforms, weight): just below and just above each chance, one of the two at every
-    position."""
-    cells = [[(c - NEAR, c)] * (c > NEAR) + [(c + NEAR, 1 - c)] * (c < 1 - NEAR) for c in chances]
-    for cell in product(*cells):
-        yield tuple(u for u, _ in cell), math.prod(weight for _, weight in cell)
-
-
-def likelihood(text: tuple[int, ...], distribution: Contexts) -> float:
-    return math.prod(distribution(text[:at])[token] for at, token in enumerate(text))
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("length", [2, 3])
-def test_block_verification_is_lossless(length: int, seed: int) -> None:
-    """The distribution of the first ``length`` tokens: every draft, every decision, every
-    correction, continued with p."""
-    p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
-    weights = dict.fromkeys(product(range(3), repeat=length), 0.0)
-    for x in product(range(3), repeat=length):
-        chances, corrections = block(x, p, q)
-        for accept, weight in sides(chances):
-            weight *= likelihood(x, q)
-            u = picked(*[[0]] * (length + 1), uniform=[*accept, 0.5], size=3)
-            accepted = len(verify("block", x, p, q, u).path) - 1
-            if accepted == length:
-                weights[x] += weight
-                continue
-            for token, share in enumerate(corrections[accepted]):
-                if not share:
-                    continue
-                u = picked(*[[token]] * (length + 1), uniform=[*accept, 0.5], size=3)
-                verdict = verify("block", x, p, q, u)
-                text = (*x[:accepted], int(verdict.nodes[accepted].emit))
-                assert text[-1] == token
-                for rest in product(range(3), repeat=length - len(text)):
-                    weights[text + rest] += (
-                        weight * share * likelihood(text + rest, p) / likelihood(text, p)
-                    )
-    assert weights == pytest.approx({text: likelihood(text, p) for text in weights}, abs=1e-9)
+@every_draw
+@pytest.mark.parametrize("seed", range(6))
+def test_a_block_is_kept_up_to_the_last_position_that_passes(sampling: Sampling, seed: int) -> None:
+    """And goes on with a draw from the correction there."""
+    logits, draft, u = drawn_case("chain of 3", seed)
+    assert draft.distribution is not None and u.noise is not None
+    p, q = target_distribution(logits, sampling), draft.distribution
+    chances, corrections = block(draft.ids[1:].tolist(), p.numpy(), q.numpy())
+    for some in product(*[(max(0.0, most - NEAR), most + NEAR) for most in chances]):
+        passed = [at for at, most in enumerate(chances, start=1) if some[at - 1] < most]
+        uniform = torch.tensor([*some, 0.5], dtype=torch.float64)
+        options = draft, "block", sampling, replace(u, uniform=uniform)
+        verdict = decide(logits, *options, mode=DraftMode.SAMPLED)
+        kept = max(passed, default=0)
+        assert len(verdict.path) - 1 == kept
+        drawn = (torch.from_numpy(corrections[kept]) / u.noise[kept]).argmax()
+        assert verdict.nodes[kept].emit == drawn
 
 
 def outcomes(p: list[float]) -> Iterator[tuple[tuple[bool, ...], tuple[bool, ...], float]]:
