@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +33,19 @@ LLAMA3 = {
     "original_max_position_embeddings": 16,
 }
 _FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
+_BODY = (
+    "hidden_size",
+    "intermediate_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_act",
+    "rms_norm_eps",
+    "attention_bias",
+    "mlp_bias",
+    "max_position_embeddings",
+    "tie_word_embeddings",
+)
 _ATTENTION = ("q_", "k_", "v_", "o_")
 
 
@@ -144,27 +156,12 @@ def raw_config(config: HeadConfig, family: Family, verifier: str = "org/target")
     layer = config.layer
     rope = dict(layer.rope_parameters or {})
     theta, kind = rope.pop("rope_theta", None), rope.get("rope_type")
-    body: dict[str, Any] = {
+    body = {name: getattr(layer, name) for name in _BODY} | {
         "model_type": "qwen3" if config.qk_norm else "llama",
-        "hidden_size": layer.hidden_size,
         "num_hidden_layers": 1,
-        "intermediate_size": layer.intermediate_size,
-        "num_attention_heads": layer.num_attention_heads,
-        "num_key_value_heads": layer.num_key_value_heads,
-        "head_dim": layer.head_dim,
-        "hidden_act": layer.hidden_act,
-        "rms_norm_eps": layer.rms_norm_eps,
-        "attention_bias": layer.attention_bias,
-        "mlp_bias": layer.mlp_bias,
-        "max_position_embeddings": layer.max_position_embeddings,
         "vocab_size": config.target_vocabulary,
-        "tie_word_embeddings": layer.tie_word_embeddings,
     }
-    flags = {
-        name: getattr(config, name)
-        for name in _FLAGS
-        if name in {field.name for field in fields(config)}
-    }
+    flags = {name: getattr(config, name) for name in _FLAGS}
     ids = list(config.feature_layers)
     if family == "eagle":
         assert ids[0] != 1, "such a list would count outputs of layers"
