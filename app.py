@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Thread
 from types import FrameType
 from typing import Any
@@ -37,7 +38,7 @@ from hosting.health import ENDING, PairProbe, Probe, database_probe, health_rout
 from hosting.logs import set_up
 from hosting.metrics import ServerMetrics, labels_of
 from hosting.middleware import SPACE_FRAMES, Guard
-from hosting.retention import Retention
+from hosting.retention import keep_removing
 from hosting.settings import ServerSettings, described, offered, read_settings
 from hosting.startup import fetched, leave_a_core, opened_store, zero_gpu
 from mars_core import __version__
@@ -76,7 +77,6 @@ class Application:
     metrics: ServerMetrics
     loaded: PairProbe
     backup: Backup | None
-    retention: Retention
     ending: Event = field(default_factory=Event)
     opened: Event = field(default_factory=Event)  # set when a visitor opens the page
 
@@ -113,13 +113,7 @@ class Application:
             notice=f"{notice} {absent}".strip(),
             observers=(metrics.observe,),
         )
-        return cls(
-            services,
-            metrics,
-            PairProbe(pool.loaded),
-            backup,
-            Retention(store, chosen.retention_days),
-        )
+        return cls(services, metrics, PairProbe(pool.loaded), backup)
 
     def launch(self, chosen: ServerSettings) -> Any:
         """Serve the page in background threads. Raises OSError."""
@@ -164,10 +158,12 @@ class Application:
         return page
 
     def start(self) -> None:
-        Thread(target=self._load, name="load", daemon=True).start()
+        services = self.services
+        removal = partial(keep_removing, services.store, services.retention_days, self.ending)
+        for name, work in (("load", self._load), ("retention", removal)):
+            Thread(target=work, name=name, daemon=True).start()
         if self.backup:
-            self.backup.start(self.services.store)
-        self.retention.start()
+            self.backup.start(services.store)
 
     def _load(self) -> None:
         self.opened.wait(LOAD_AFTER_S)
@@ -179,7 +175,6 @@ class Application:
         then the server responds."""
         self.ending.set()
         self.opened.set()
-        self.retention.stop()
         services = self.services
         if not services.shutdown(END_S) and services.queue.running and services.pool.loaded():
             LOG.warning("A run did not end in time; it is not saved.")

@@ -5,7 +5,6 @@ Run it with OMP_NUM_THREADS=1 beside other work."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,14 +14,11 @@ import torch
 from bench.common.command import Options, Reports, measurement
 from bench.common.decoding import COMPARED, DRAFTERS, Ours, loaded, prompts_for
 from bench.common.measure import Decoded, interleaved, median_speed, ratio
-from bench.common.peers import VLLM, Ids, folder, generation, opened, vllm_batches
+from bench.common.peers import VLLM, Ids, Prompts, folder, generation, opened, vllm_batches
 from bench.common.report import BenchReport, Figures, MeasuredFigure
 from mars_core.models import Pair
 from mars_core.session import Session
-from mars_core.text.prompting import encode
-from mars_core.types import PromptConfig
 
-Prompts = Sequence[PromptConfig]
 Writer = Callable[[Prompts, int], list[Ids]]  # prompts, slots → texts
 SLOTS = (1, 4, 8, 16)
 # tokens a second beside single runs, of the bundled pair and of the real one
@@ -58,13 +54,12 @@ def compared(
     rounds: int,
     goals: Mapping[str, float],
     baseline: str = " / single runs",
-    until: float = math.inf,
 ) -> Figures:
     """Tokens a second relative to those of the first, the ``baseline``, in random order in every
-    round. The round during which ``time.perf_counter`` passes ``until`` is the last."""
+    round."""
     for each in batched.values():
         each(prompts[: each.slots], 0)  # kernels, caches and CUDA graphs exist before timed runs
-    samples = interleaved(batched, [prompts], rounds, warm_up=0, until=until)
+    samples = interleaved(batched, [prompts], rounds, warm_up=0)
     first = next(iter(batched))
     for name, each in batched.items():
         differ = sum(a != b for a, b in zip(each.texts, batched[first].texts, strict=True))
@@ -88,11 +83,10 @@ def together(method: Ours) -> Writer:
 def generated(pair: Pair, new: int) -> Writer:
     """Return transformers' generation, on the model as it loads it in float32: each batch is as
     long as its longest text."""
-    decode = generation(opened(pair.spec.target, torch.float32))
+    decode = generation(opened(pair.spec.target, torch.float32), pair.tokenizer, new)
 
     def write(prompts: Prompts, slots: int) -> list[Ids]:
-        ids = [encode(pair.tokenizer, prompt) for prompt in prompts]
-        parts = (decode(ids[at : at + slots], new) for at in range(0, len(ids), slots))
+        parts = (decode(prompts[at : at + slots]) for at in range(0, len(prompts), slots))
         return [*chain(*parts)]
 
     return write
@@ -102,13 +96,12 @@ def beside_vllm(name: str, ours: Ours, prompts: Prompts, rounds: int) -> Measure
     """Return the figures of batches of VLLM_SLOTS."""
     spec, drafter = ours.pair.spec, ours.drafter
     draft = folder(spec.draft) if spec.draft and drafter.kind == "model" else ""
-    with vllm_batches(folder(spec.target), draft, drafter.k, VLLM_SLOTS) as decode:
-
-        def write(prompts: Prompts, _slots: int) -> list[Ids]:
-            return decode([encode(ours.pair.tokenizer, each) for each in prompts], ours.tokens)
-
-        title = f"{name}: {VLLM_SLOTS} slots, ours"
-        batched = {"vLLM": Batched(write, VLLM_SLOTS), title: Batched(together(ours), VLLM_SLOTS)}
+    with vllm_batches(ours.pair, draft, drafter.k, VLLM_SLOTS, ours.tokens) as decode:
+        writers: dict[str, Writer] = {
+            "vLLM": lambda prompts, _slots: decode(prompts),
+            (title := f"{name}: {VLLM_SLOTS} slots, ours"): together(ours),
+        }
+        batched = {name: Batched(write, VLLM_SLOTS) for name, write in writers.items()}
         _, figure = compared(batched, prompts, rounds, {title: VLLM_GOAL}, " / vLLM's")
     return figure
 

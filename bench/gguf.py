@@ -21,7 +21,7 @@ from torch import Tensor
 from bench.common.command import ROOT, Options, Reports, measurement
 from bench.common.decoding import REAL_PROMPTS, Ours
 from bench.common.measure import Method, interleaved, paired, speed_table
-from bench.common.peers import LLAMA, llama_client, llama_server, prompted
+from bench.common.peers import LLAMA, llama_client, llama_server
 from bench.common.report import BenchReport, Figures, MeasuredFigure
 from mars_core.models import ModelPool, Pair, custom_pair
 from mars_core.models.gguf.model import read_model
@@ -146,8 +146,8 @@ def speeds(pair: Pair, file: Path, tokens: int, running: ExitStack) -> dict[str,
         "strict, suffix": Ours(pair, "strict", chains, 0.0, tokens),
     }
     if LLAMA.exists():
-        server = running.enter_context(llama_server(file))
-        methods["llama.cpp"] = prompted(server, pair.tokenizer, tokens)
+        server = llama_server(file, pair.tokenizer, tokens)
+        methods["llama.cpp"] = running.enter_context(server)
     return methods
 
 

@@ -17,10 +17,11 @@ import logging
 import re
 import sys
 import threading
-import time
 import traceback
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import uvicorn.config
 
@@ -105,8 +106,9 @@ class _Printed(io.TextIOBase):
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return the written fields of a record, in order."""
+    created = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
     written: dict[str, Any] = {
-        "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
+        "time": f"{created.isoformat(timespec='milliseconds')}Z",
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": readable(record.getMessage()),
@@ -121,22 +123,23 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
     return written
 
 
-class ChainedError(NamedTuple):
-    """One exception of a chain. ``frames``: ``file:line function``, the innermost last. ``message``
-    is empty where it is withheld."""
-
-    type: str
-    message: str
-    frames: tuple[str, ...]
-
-
-def trail(error: BaseException | None, *, messages: bool) -> tuple[ChainedError, ...]:
-    """``error`` and its causes, the latest first. Does not raise."""
-    chain: list[BaseException] = []
-    while error is not None and all(error is not each for each in chain) and len(chain) < MAX_CHAIN:
-        chain.append(error)
+def trail(error: BaseException | None, *, messages: bool) -> list[dict[str, Any]]:
+    """Return ``error`` and its causes, the latest first, each by ``type``, ``message`` unless that
+    is withheld, and ``frames``, ``file:line function``, the innermost last. Does not raise."""
+    links = list[dict[str, Any]]()
+    while error is not None and len(links) < MAX_CHAIN:
+        kind, message = type(error), _message(error) if messages else ""
+        frames = [
+            f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+        ]
+        links.append(
+            {"type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")}
+            | ({"message": message} if message else {})
+            | {"frames": [readable(each, MAX_MESSAGE) for each in frames[-MAX_STACK:]]}
+        )
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return tuple(_link(each, messages) for each in chain)
+    return links
 
 
 def readable(text: str, most: int = 2000) -> str:
@@ -147,29 +150,11 @@ def readable(text: str, most: int = 2000) -> str:
     )
 
 
-def _link(error: BaseException, messages: bool) -> ChainedError:
-    kind = type(error)
-    name = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    frames = [
-        readable(
-            f"{_IN_PACKAGE.sub('', frame.f_code.co_filename)}:{line} {frame.f_code.co_name}",
-            MAX_MESSAGE,
-        )
-        for frame, line in traceback.walk_tb(error.__traceback__)
-    ]
-    return ChainedError(name, _message(error) if messages else "", tuple(frames[-MAX_STACK:]))
-
-
 def _message(error: BaseException) -> str:
-    try:
-        first, *_ = str(error).strip().splitlines() or [""]
-    except Exception:  # noqa: BLE001 - an exception whose message fails must not break the log
-        return ""
-    return readable(first, MAX_MESSAGE)
+    """Return its first line; nothing where a message fails, which must not break the log."""
+    with suppress(Exception):
+        return readable(str(error).strip().partition("\n")[0], MAX_MESSAGE)
+    return ""
 
 
 class JsonLines(logging.Formatter):
@@ -177,11 +162,8 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         written = fields(record)
-        if links := getattr(record, "trail", ()):
-            written["error"] = [
-                {name: value for name, value in link._asdict().items() if value} for link in links
-            ]
-        return json.dumps(written)
+        links = getattr(record, "trail", ())
+        return json.dumps(written | ({"error": links} if links else {}))
 
 
 class TextLines(logging.Formatter):
@@ -193,8 +175,10 @@ class TextLines(logging.Formatter):
         head = f"{written.pop('time')} {written.pop('level').upper()} {written.pop('logger')}: {written.pop('message')}"
         lines = [" ".join([head, *(f"{name}={value}" for name, value in written.items())])]
         for link in getattr(record, "trail", ()):
-            lines.append(f"    {link.type}" + (f": {link.message}" if link.message else ""))
-            lines += [f"        {frame}" for frame in link.frames]
+            lines.append(
+                f"    {': '.join(link[name] for name in ('type', 'message') if name in link)}"
+            )
+            lines += [f"        {frame}" for frame in link["frames"]]
         return "\n".join(lines)
 
 
@@ -207,20 +191,12 @@ def _catch() -> None:
         if error is not None:
             UNCAUGHT.error("uncaught", exc_info=error, extra={"where": where})
 
-    def print_exception(
-        error: Any,
-        /,
-        value: Any = None,
-        tb: Any = None,
-        limit: Any = None,
-        file: Any = None,
-        chain: bool = True,
-    ) -> None:
-        caught = value if tb is not None or isinstance(value, BaseException) else error
+    def print_exception(error: Any, /, *given: Any, file: Any = None, **how: Any) -> None:
+        """``given``: with an exception's class as ``error``, the exception itself first."""
         if file is not None:
-            printed(caught, limit=limit, file=file, chain=chain)
-        elif isinstance(caught, BaseException):
-            record(caught, "printed")
+            printed(error, *given, file=file, **how)
+        else:
+            record(given[0] if given else error, "printed")
 
     def excepthook(kind: type[BaseException], error: BaseException, tb: Any) -> None:
         if isinstance(error, Exception):

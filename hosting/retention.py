@@ -30,23 +30,9 @@ def remove_old(store: RunStore, days: int | None, now: datetime) -> float:
     return DAY_S
 
 
-class Retention:
-    """Calls ``remove_old`` in a thread until it is stopped."""
-
-    def __init__(self, store: RunStore, days: int | None) -> None:
-        self._store, self._days, self._ended = store, days, threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, seconds: float = 1.0) -> None:
-        """Stops; waits at most ``seconds`` for the current transactions, which are atomic."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join(seconds)
-
-    def _run(self) -> None:
-        seconds = 0.0
-        while not self._ended.wait(seconds):
-            seconds = remove_old(self._store, self._days, datetime.now(UTC))
+def keep_removing(store: RunStore, days: int | None, ended: threading.Event) -> None:
+    """Call ``remove_old`` until it has ``ended``. Its transactions are atomic: a process may end in
+    one."""
+    seconds = 0.0
+    while not ended.wait(seconds):
+        seconds = remove_old(store, days, datetime.now(UTC))

@@ -198,7 +198,7 @@ def make_tree_trace(**options: Any) -> Trace:
     """One run with an EAGLE-3 head that drafts trees: accepted and rejected branches, and at
     temperature 0 an infinite KL."""
     return make_trace(
-        **{"rule": "mars", "temperature": 0.0, "tree": TreeShape(24, 6, 4), **options}
+        **{"rule": "mars", "temperature": 0.0, "tree": TreeShape(12, 6, 2), **options}
     )
 
 
@@ -298,18 +298,6 @@ _BLANK = replace(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Guess:
-    """One token that the drafter considers. ``path``: the drafted tokens up to it; ``score``: the
-    product of their q."""
-
-    score: float
-    path: tuple[int, ...]
-    p: float
-    q: float
-    branch: int  # the context after it
-
-
 def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
     branch = 0
@@ -349,56 +337,23 @@ def _draft(
     config: RunConfig, shape: TreeShape, branch: int, position: int, words: Sequence[str]
 ) -> tuple[list[DraftNode], list[int]]:
     """The drafted nodes, parents first, none judged yet; the context after the root and after each
-    of them."""
-    frontier, every = [_Guess(1.0, (), 1.0, 1.0, branch)], []
-    for at in range(position, position + shape.depth):
-        grown = [
-            guess
-            for parent in frontier
-            for guess in _guesses(config, parent, at, shape.top_k, words)
-        ]
-        frontier = sorted(grown, key=lambda guess: -guess.score)[: shape.top_k]
-        every += grown
-    best = sorted(
-        sorted(every, key=lambda guess: -guess.score)[: shape.tokens],
-        key=lambda guess: len(guess.path),
-    )
-    number = {guess.path: at for at, guess in enumerate(best, start=1)} | {(): 0}
-    nodes = [
-        DraftNode(
-            g.path[-1],
-            words[g.path[-1]],
-            number[g.path[:-1]],
-            len(g.path),
-            g.p,
-            g.q,
-            Outcome.REJECTED,
-        )
-        for g in best
-    ]
-    return nodes, [branch, *(guess.branch for guess in best)]
-
-
-def _guesses(
-    config: RunConfig, parent: _Guess, position: int, top_k: int, words: Sequence[str]
-) -> list[_Guess]:
-    """The drafter's best tokens after ``parent``: a chain's is always ``draft``, with q = 0.5."""
-    position_values = _position_values(config, parent.branch, position, words)
-    rng = random.Random(f"{config.seed}/q/{parent.branch}/{position}")
-    sure = rng.uniform(0.35, 0.85) if top_k > 1 else 0.5
-    others = [token for token in position_values.ids if token != position_values.draft]
-    ids = [position_values.draft, *rng.sample(others, 4)][:top_k]
-    shares = (sure, *((1.0 - sure) * part for part in (0.55, 0.25, 0.12, 0.06)))
-    guesses = []
-    for token, q in zip(ids, shares, strict=False):
-        other = (
-            position + 1 if token == position_values.draft else position + 1 + 1000 * (token + 1)
-        )
-        branch = parent.branch if token == position_values.own else other
-        guesses.append(
-            _Guess(parent.score * q, (*parent.path, token), position_values.p(token), q, branch)
-        )
-    return guesses
+    of them. Of every level the drafter's best token alone has children; a chain's has q = 0.5."""
+    nodes, branches, parent = list[DraftNode](), [branch], 0
+    for depth in range(1, shape.depth + 1):
+        context, at = branches[parent], position + depth - 1
+        values = _position_values(config, context, at, words)
+        rng = random.Random(f"{config.seed}/q/{context}/{at}")
+        sure = rng.uniform(0.35, 0.85) if shape.top_k > 1 else 0.5
+        others = [token for token in values.ids if token != values.draft]
+        ids = [values.draft, *rng.sample(others, 4)][: shape.top_k]
+        shares = (sure, *((1.0 - sure) * part for part in (0.55, 0.25, 0.12, 0.06)))
+        for token, q in zip(ids, shares, strict=False):
+            other = at + 1 + (0 if token == values.draft else 1000 * (token + 1))
+            branches.append(context if token == values.own else other)
+            p, outcome = values.p(token), Outcome.REJECTED
+            nodes.append(DraftNode(token, words[token], parent, depth, p, q, outcome))
+        parent = 1 + shape.top_k * (depth - 1)
+    return nodes, branches
 
 
 def _walk(

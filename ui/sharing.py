@@ -80,18 +80,17 @@ def act(services: Services, data: Mapping[str, Any]) -> ShareView:
     """Handles Share, New link and Stop sharing. ``data`` is untrusted: the store checks the owner
     of the object."""
     kind, object_id = str(data.get("kind", ""))[:20], str(data.get("id", ""))
+    token, message, store = "", "", services.store
     if not services.public or not ID.fullmatch(object_id):
         return HIDDEN
     try:
         shared = read_kind(kind)
-        view = ShareView(shared, object_id, True)
         if data.get("action") == "share":
-            token = services.store.share(shared, object_id)
-            return replace(view, shared=True, token=token, message="Shared: copy the link now.")
-        if data.get("action") == "unshare":
-            services.store.unshare(shared, object_id)
-            return replace(view, message="The link does not work any more.")
-        return replace(view, shared=services.store.shared(shared, object_id))
+            token, message = store.share(shared, object_id), "Shared: copy the link now."
+        elif data.get("action") == "unshare":
+            store.unshare(shared, object_id)
+            message = "The link does not work any more."
+        return ShareView(shared, object_id, True, store.shared(shared, object_id), token, message)
     except StorageError as error:
         return ShareView(kind, object_id, True, message=services.sentence(error))
 

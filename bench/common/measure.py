@@ -4,7 +4,6 @@ several rounds; ratios are those of the same prompt and round."""
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -58,12 +57,10 @@ def interleaved(
     rounds: int,
     *,
     warm_up: int = WARM_UP_PROMPTS,
-    until: float = math.inf,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Samples:
     """Decodes all prompts by all methods. Seeds are the round numbers; the order of methods is
-    random per prompt. The prompt during which ``time.perf_counter`` passes ``until`` is the last
-    one. ``clock``: wall or process time in seconds."""
+    random per prompt. ``clock``: wall or process time in seconds."""
     for prompt in prompts[:warm_up]:
         for method in methods.values():
             method(prompt, 0)
@@ -77,8 +74,6 @@ def interleaved(
                 took = clock() - started
                 sample = TimedSample(number, turn, took, len(ids), steps, digest(ids))
                 samples[name].append(sample)
-            if time.perf_counter() > until:
-                return samples
     return samples
 
 

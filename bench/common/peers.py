@@ -1,5 +1,5 @@
-"""Other programs at temperature 0: transformers' generation, alone and assisted, which need
-unmodified models and prompt ids, a llama.cpp server, and batches of vLLM."""
+"""Other programs at temperature 0, on the same prompt ids as our runs: transformers' generation,
+alone and assisted, of unmodified models, a llama.cpp server, and batches of vLLM."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
@@ -20,27 +19,23 @@ from transformers import (
     AutoModelForCausalLM,
     GenerationConfig,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
 )
+from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from bench.common.command import ROOT
 from bench.common.measure import Decoded, Method
+from mars_core.models import Pair
 from mars_core.models.gguf import description
 from mars_core.models.source import GGUF, SOURCE, weights
 from mars_core.text.prompting import encode
-from mars_core.types import ModelRef
+from mars_core.types import ModelRef, PromptConfig
 
 LLAMA = ROOT / ".venv-llama/bin/python"
 VLLM = ROOT / ".venv-vllm/bin/python"
 
 Ids = tuple[int, ...]
-Decoder = Callable[[Sequence[int], int], Decoded]  # prompt ids, number of new tokens → new ids
-BatchDecoder = Callable[[Sequence[Sequence[int]], int], list[Ids]]
-
-
-def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> Method:
-    """Return a decoder as a benchmark method, with the same prompt ids as our runs."""
-    return lambda prompt, _seed: decoder(encode(tokenizer, prompt), new)
+Prompts = Sequence[PromptConfig]
+BatchDecoder = Callable[[Prompts], list[Ids]]
 
 
 def folder(model: ModelRef) -> Path:
@@ -88,45 +83,44 @@ def llama_client(model: Path) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def llama_server(model: Path) -> Iterator[Decoder]:
+def llama_server(model: Path, tokenizer: Tokenizer, new: int) -> Iterator[Method]:
     """Do as ``llama_client``, for decoding."""
+    work = {"n_predict": new, "temperature": 0, "cache_prompt": False, "return_tokens": True}
     with llama_client(model) as client:
-        yield partial(_completed, client)
 
-
-def _completed(client: httpx.Client, prompt: Sequence[int], new: int) -> Decoded:
-    work = {
-        "prompt": list(prompt),
-        "n_predict": new,
-        "temperature": 0,
-        "cache_prompt": False,
-        "return_tokens": True,
-    }
-    answer = client.post("/completion", json=work).raise_for_status().json()
-    return Decoded(tuple(answer["tokens"]), 0)
-
-
-@contextmanager
-def vllm_batches(target: Path, draft: Path | str, k: int, slots: int) -> Iterator[BatchDecoder]:
-    """vLLM for CPUs in float32, in the environment that ``make vllm`` makes. ``draft``: a folder,
-    or empty."""
-    script = ROOT / "integrations/vllm/batch.py"
-    with _answering(VLLM, script, target, draft, k, slots) as answer:
-
-        def decode(prompts: Sequence[Sequence[int]], new: int) -> list[Ids]:
-            texts = json.loads(answer(json.dumps([[*map(list, prompts)], new])))
-            return [tuple(ids) for ids in texts]
+        def decode(prompt: PromptConfig, _seed: int) -> Decoded:
+            asked = work | {"prompt": list(encode(tokenizer, prompt))}
+            answer = client.post("/completion", json=asked).raise_for_status().json()
+            return Decoded(tuple(answer["tokens"]), 0)
 
         yield decode
 
 
-def greedy(target: PreTrainedModel, **options: Any) -> Decoder:
+@contextmanager
+def vllm_batches(
+    pair: Pair, draft: Path | str, k: int, slots: int, new: int
+) -> Iterator[BatchDecoder]:
+    """vLLM for CPUs in float32, in the environment that ``make vllm`` makes. ``draft``: a folder,
+    or empty."""
+    script = ROOT / "integrations/vllm/batch.py"
+    with _answering(VLLM, script, folder(pair.spec.target), draft, k, slots) as answer:
+
+        def decode(prompts: Prompts) -> list[Ids]:
+            ids = [list(encode(pair.tokenizer, prompt)) for prompt in prompts]
+            return [tuple(text) for text in json.loads(answer(json.dumps([ids, new])))]
+
+        yield decode
+
+
+def greedy(target: PreTrainedModel, tokenizer: Tokenizer, new: int, **options: Any) -> Method:
     """Return transformers' ``generate``, by default without a draft model."""
-    decode = generation(target, **options)
-    return lambda prompt, new: Decoded(decode([prompt], new)[0], 0)
+    decode = generation(target, tokenizer, new, **options)
+    return lambda prompt, _seed: Decoded(decode([prompt])[0], 0)
 
 
-def generation(target: PreTrainedModel, **options: Any) -> BatchDecoder:
+def generation(
+    target: PreTrainedModel, tokenizer: Tokenizer, new: int, **options: Any
+) -> BatchDecoder:
     """Generate as ``greedy``, of several prompts at once, padded on the left. Texts end as the
     model's own configuration says."""
     model: Any = target
@@ -141,8 +135,8 @@ def generation(target: PreTrainedModel, **options: Any) -> BatchDecoder:
         return pad_sequence([*rows], batch_first=True, padding_side="left").to(target.device)
 
     @torch.inference_mode()
-    def decode(prompts: Sequence[Sequence[int]], new: int) -> list[Ids]:
-        rows = [torch.tensor(prompt) for prompt in prompts]
+    def decode(prompts: Prompts) -> list[Ids]:
+        rows = [torch.tensor(encode(tokenizer, prompt)) for prompt in prompts]
         ids, mask = padded(rows), padded([torch.ones_like(row) for row in rows])
         config = GenerationConfig(
             do_sample=False, max_new_tokens=new, eos_token_id=eos, pad_token_id=0
@@ -153,7 +147,9 @@ def generation(target: PreTrainedModel, **options: Any) -> BatchDecoder:
     return decode
 
 
-def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
+def assisted(
+    target: PreTrainedModel, draft: PreTrainedModel, k: int, tokenizer: Tokenizer, new: int
+) -> Method:
     """Return transformers' assisted generation: always K drafted tokens, independent of the draft's
     confidence. Configures ``draft``."""
     always: dict[str, Any] = {
@@ -161,4 +157,4 @@ def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder
         "assistant_confidence_threshold": 0.0,
     }
     draft.generation_config = GenerationConfig(num_assistant_tokens=k, pad_token_id=0, **always)
-    return greedy(target, assistant_model=draft)
+    return greedy(target, tokenizer, new, assistant_model=draft)

@@ -23,8 +23,6 @@ from bench.common.report import (
 from bench.cuda.parts import PARTS
 from bench.cuda.trial import FULL, TINY, CudaTrial
 
-PATIENCE = 4  # times the limits on a CPU, which is slower and shared
-
 
 @measurement("bench.cuda", __doc__, only=[*PARTS], tiny=False)
 def main(options: Options) -> Reports:
@@ -42,8 +40,7 @@ def main(options: Options) -> Reports:
         gc.collect()  # models and captured steps of the part before
         torch.cuda.empty_cache()
         part, started = PARTS[name], time.perf_counter()
-        until = started + part.limit_s * (PATIENCE if tiny else 1)
-        figures = [*part.measure(CudaTrial(device, TINY if tiny else FULL, until))]
+        figures = [*part.measure(CudaTrial(device, TINY if tiny else FULL))]
         took = f"It took {time.perf_counter() - started:.0f} s."
         tables.append(figure_table(figures, part.title, [took]))
         data[name] = figure_values(figures)

@@ -1,9 +1,7 @@
-"""The parts of the measurement, most important first, with the seconds after which each begins
-nothing more."""
+"""The parts of the measurement, most important first."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -21,13 +19,11 @@ def texts(trial: CudaTrial) -> Figures:
     """How often strict's text differs from the target's, and a continued run's from the original's:
     with exact passes, where chains, and with kernels trees, must never differ."""
     pair = trial.pair("qwen")
-    for temperature, share in ((0.0, 0.5), (1.0, 1.0)):
-        until, differences = trial.share(share), Differences()
+    for temperature in (0.0, 1.0):
+        differences = Differences()
         methods = {name: trial.ours(pair, name, temperature) for name in DRAFTERS}
         for seed, prompt in enumerate(prompts(trial.size.texts)):
             differences.add(methods, prompt, seed, continued=methods, repeated="n-grams")
-            if time.perf_counter() > until:
-                break
         passes = (
             "kernels" if pair.shapes.kernels else "exact passes" if pair.exact else "free passes"
         )
@@ -49,26 +45,24 @@ def many(trial: CudaTrial) -> Figures:
     """Batches of several sizes."""
     pair, size = trial.pair("qwen"), trial.size
     work = prompts(size.slots[-1])
-    for at, name in enumerate(COMPARED):
+    for name in COMPARED:
         batched = in_slots(name, together(trial.ours(pair, name)), size.slots)
-        until = trial.share(0.9 / (len(COMPARED) - at))  # a round under way ends later
-        yield from compared(batched, work, size.rounds, {}, until=until)
+        yield from compared(batched, work, size.rounds, {})
 
 
 class CudaPart(NamedTuple):
     measure: Callable[[CudaTrial], Figures]
-    limit_s: float
     title: str
 
 
 _GRAPHS = partial(beside, figure="graphs / eager", graphs=False, least=1.5)
 _EXACT = partial(beside, figure="as loaded / free passes", shapes=ANY_SHAPE, inexact="any shape")
 PARTS: dict[str, CudaPart] = {
-    "qwen": CudaPart(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
-    "batches": CudaPart(many, 100, "Batches, 4B"),
-    "graphs": CudaPart(_GRAPHS, 50, "Captured steps beside eager ones, 4B"),
-    "texts": CudaPart(texts, 60, "Texts that are not the target's own, 4B"),
-    "llama": CudaPart(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),
-    "exactness": CudaPart(_EXACT, 45, "Kernels or exact passes beside free ones, 4B"),
-    "meter": CudaPart(telemetry, 45, "What telemetry costs, 4B"),
+    "qwen": CudaPart(partial(speed, key="qwen"), "Shapes of Qwen3-0.6B → 4B"),
+    "batches": CudaPart(many, "Batches, 4B"),
+    "graphs": CudaPart(_GRAPHS, "Captured steps beside eager ones, 4B"),
+    "texts": CudaPart(texts, "Texts that are not the target's own, 4B"),
+    "llama": CudaPart(partial(speed, key="llama"), "Shapes of Llama-3.2-1B → 3.1-8B"),
+    "exactness": CudaPart(_EXACT, "Kernels or exact passes beside free ones, 4B"),
+    "meter": CudaPart(telemetry, "What telemetry costs, 4B"),
 }

@@ -11,7 +11,7 @@ import torch
 
 from bench.common.decoding import COMPARED, DRAFTERS, Ours
 from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio, timed
-from bench.common.peers import assisted, greedy, prompted
+from bench.common.peers import assisted, greedy
 from bench.common.report import Figures, MeasuredFigure
 from bench.cuda.coupled import coupled_models, prompts
 from bench.cuda.trial import NOISE, CudaTrial, switched
@@ -35,11 +35,11 @@ def speed(trial: CudaTrial, key: str) -> Figures:
         strict(prompt, 0)
     yield from bounds(strict, bandwidth(trial.device, trial.size.copied))
     yield from replays(pair)
-    samples = trial.interleaved({**_ours(trial, pair, 0.0), **_peers(trial, pair, key)}, 0.75)
+    samples = trial.interleaved({**_ours(trial, pair, 0.0), **_peers(trial, pair, key)})
     speedup = ratio(samples, STRICT, "assisted").median
     yield MeasuredFigure(f"{STRICT} / assisted", speedup, "×", least=SPEED_GOAL)
     yield from rows(samples, 0.0)
-    yield from rows(trial.interleaved(_ours(trial, pair, 1.0), 1.0), 1.0)
+    yield from rows(trial.interleaved(_ours(trial, pair, 1.0)), 1.0)
 
 
 def _ours(trial: CudaTrial, pair: Pair, temperature: float) -> dict[str, Method]:
@@ -53,9 +53,11 @@ def _ours(trial: CudaTrial, pair: Pair, temperature: float) -> dict[str, Method]
 def _peers(trial: CudaTrial, pair: Pair, key: str) -> dict[str, Method]:
     """The peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.size.trios[key], NOISE, trial.device, trial.size.dtype)
-    decoders = {"generate": greedy(target), "assisted": assisted(target, draft, K)}
     tokenizer, new = pair.tokenizer, trial.size.tokens
-    return {name: prompted(decoder, tokenizer, new) for name, decoder in decoders.items()}
+    return {
+        "generate": greedy(target, tokenizer, new),
+        "assisted": assisted(target, draft, K, tokenizer, new),
+    }
 
 
 def weight_bytes(model: Any) -> int:
@@ -132,10 +134,10 @@ def beside(
     with or without telemetry."""
     pair = trial.pair("qwen")
     other = switched(pair, **switches)
-    for at, name in enumerate(COMPARED):
+    for name in COMPARED:
         both = {"with": trial.ours(pair, name)}
         both["without"] = trial.ours(other, name, telemetry=telemetry)
-        samples = trial.interleaved(both, 1 / (len(COMPARED) - at))
+        samples = trial.interleaved(both)
         speeds = " and ".join(f"{median_speed(taken):.0f}" for taken in samples.values())
         speedup = ratio(samples, "with", "without").median
         yield MeasuredFigure(f"{figure}, {name}", speedup, "×", f"{speeds} tokens/s", least=least)

@@ -1,8 +1,7 @@
-"""Device and sizes of a part, shared pairs and drafters."""
+"""Device and sizes of the measurement, shared pairs and drafters."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -37,21 +36,14 @@ class Size(NamedTuple):
     tree: TreeShape  # typical for heads of large models
 
 
-FULL = Size(PUBLIC, 96, 8, 4, 16, (1, 4, 16), 2**31, torch.bfloat16, TreeShape())
+# as many prompts as an H200 was measured with in ten minutes
+FULL = Size(PUBLIC, 96, 2, 1, 12, (1, 4, 16), 2**31, torch.bfloat16, TreeShape())
 TINY = Size(TINY_SHAPES, 14, 2, 1, 2, (1, 2), 2**22, torch.float32, TREE)  # of a trial on a CPU
 
 
 class CudaTrial(NamedTuple):
-    """Device, sizes and end (on ``time.perf_counter``) of a part."""
-
     device: torch.device
     size: Size
-    until: float
-
-    def share(self, part: float) -> float:
-        """The end of this fraction of the remaining time."""
-        now = time.perf_counter()
-        return now + part * (self.until - now)
 
     def pair(self, key: str) -> Pair:
         """Return the pair as used on CUDA: with kernels or exact shapes and, where both models have
@@ -82,10 +74,8 @@ class CudaTrial(NamedTuple):
             drafter = replace(drafter, tree=self.size.tree)
         return Ours(pair, rule, drafter, temperature, self.size.tokens, telemetry)
 
-    def interleaved(self, methods: Mapping[str, Method], part: float) -> Samples:
-        """Interleaves all methods, in this fraction of the remaining time."""
-        size, until = self.size, self.share(part)
-        return interleaved(methods, prompts(size.prompts), size.rounds, warm_up=1, until=until)
+    def interleaved(self, methods: Mapping[str, Method]) -> Samples:
+        return interleaved(methods, prompts(self.size.prompts), self.size.rounds, warm_up=1)
 
 
 def switched(pair: Pair, **switches: Any) -> Pair:

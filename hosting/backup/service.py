@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
@@ -24,7 +25,6 @@ from storage.snapshot import write_snapshot
 RESTORE_S, PUSH_S = 900.0, 900.0
 RETRY_S = 60.0  # after a push that failed
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
-CLEAN_S = 10.0  # for removing the folder of a restore
 
 
 class Backup:
@@ -55,28 +55,25 @@ class Backup:
         A thread builds it in a separate folder, and may go on there after ``seconds``; only this
         one touches the database's files.
         """
-        shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
-        file = self._repository.label
-        built, over = Future[tuple[Path, str, int] | None](), threading.Event()
+        shutil.rmtree(self._folder, ignore_errors=True)  # left by a process before
+        label, built = self._repository.label, Future[tuple[Path, str, int] | None]()
         if self._database.exists():
-            return f"The existing database is used; it is backed up to {file}."
-        thread = _in_thread(partial(self._build, built, over))
-        message = f"There is no backup at {file} yet."
+            return f"The existing database is used; it is backed up to {label}."
+        message = f"There is no backup at {label} yet."
         self._own_file.unlink(missing_ok=True)
         self._name = OTHER.format(datetime.now(UTC))  # until it is known what is there
-        try:
-            with self._reported("The backup was not restored"):
-                if not wait([built], seconds).done:
-                    raise BackupError(f"{file} took too long.")
-                if (restored := built.result()) is not None:
-                    path, sha, count = restored
-                    self._install(path)
-                    self._own_file.write_text(sha, encoding="ascii")
-                    message = f"Restored from {file}; comparisons: {count:,}."
-                self._name = DATABASE
-        finally:
-            over.set()
-        thread.join(CLEAN_S if built.done() else 0.0)
+        _in_thread(partial(self._build, built))
+        with self._reported("The backup was not restored"):
+            if not wait([built], seconds).done:
+                raise BackupError(f"{label} took too long.")
+            if (restored := built.result()) is not None:
+                path, sha, count = restored
+                self._install(path)
+                self._own_file.write_text(sha, encoding="ascii")
+                message = f"Restored from {label}; comparisons: {count:,}."
+            self._name = DATABASE
+        if built.done():
+            shutil.rmtree(self._folder, ignore_errors=True)
         return self.problem or message
 
     def start(self, store: RunStore) -> None:
@@ -128,15 +125,17 @@ class Backup:
     def _push(self) -> None:
         store, hub = self._store, self._repository
         assert store is not None
-        with self._work() as folder:
-            damage = write_snapshot(store, folder / DATABASE)
-            with (folder / DATABASE).open("rb") as file:
+        self._folder.mkdir(parents=True, exist_ok=True)  # on the file system of the database
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
+            copy = Path(folder, DATABASE)
+            damage = write_snapshot(store, copy)
+            with copy.open("rb") as file:
                 sha = hashlib.file_digest(file, "sha256").hexdigest()
             if sha != self._pushed:
                 self._tidy = False
                 own = {*self._own(), sha}  # noted first: the answer of the Hub may be lost
                 self._own_file.write_text("\n".join(own), encoding="ascii")
-                hub.push(folder / DATABASE, DAMAGED if damage else self._name, own)
+                hub.push(copy, DAMAGED if damage else self._name, own)
                 self._own_file.write_text(sha, encoding="ascii")
                 self._pushed, self.pushed_at = sha, datetime.now(UTC)
                 self._log.info("Backup pushed to %s.", hub.label)
@@ -148,24 +147,20 @@ class Backup:
     def _own(self) -> list[str]:
         return self._own_file.read_text(encoding="ascii").split() if self._own_file.exists() else []
 
-    def _build(self, built: Future[tuple[Path, str, int] | None], over: threading.Event) -> None:
-        """Build the restored database and its number of comparisons, None if there is no backup; it
-        is removed when it is ``over``."""
+    def _build(self, built: Future[tuple[Path, str, int] | None]) -> None:
+        """Build the restored database, with its SHA-256 and its number of comparisons; None if
+        there is no backup."""
         for last, pause_s in enumerate(PAUSES_S, 1 - len(PAUSES_S)):
-            if over.wait(pause_s):
-                return
+            time.sleep(pause_s)
             try:
-                with self._work() as folder:
-                    head = self._repository.look()
-                    if DATABASE in head.files:
-                        restored = self._repository.fetch(head, folder)
-                        with RunStore(url_of(restored)) as store:
-                            count = store.count()
-                        built.set_result((restored, head.files[DATABASE], count))
-                        over.wait()
-                    else:
-                        built.set_result(None)
-                    return
+                head = self._repository.look()
+                if DATABASE not in head.files:
+                    return built.set_result(None)
+                self._folder.mkdir(parents=True, exist_ok=True)
+                restored = self._repository.fetch(head, self._folder)
+                with RunStore(url_of(restored)) as store:
+                    count = store.count()
+                return built.set_result((restored, head.files[DATABASE], count))
             except Exception as error:  # noqa: BLE001  (raised in the caller's thread)
                 if not last:
                     built.set_exception(error)
@@ -188,13 +183,6 @@ class Backup:
                 f"another program has created {self._database.name} meanwhile"
             ) from None
         synced(self._database.parent)
-
-    @contextmanager
-    def _work(self) -> Iterator[Path]:
-        """Make a folder beside the database, on the same file system."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
-            yield Path(folder)
 
     @contextmanager
     def _reported(self, failure: str) -> Iterator[None]:

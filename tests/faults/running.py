@@ -3,7 +3,6 @@ comparisons over plain HTTP."""
 
 from __future__ import annotations
 
-import json
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from httpx_sse import connect_sse
 
 from tests.serving import PATIENCE_S, Serving, serving
 
@@ -36,13 +36,9 @@ class Running(Serving):
         answer = self.client.post(f"/gradio_api/call/v2/{name}", json=dict(body), headers=headers)
         answer.raise_for_status()
         address = f"/gradio_api/call/{name}/{answer.json()['event_id']}"
-        with self.client.stream("GET", address, headers=headers) as stream:
-            event = ""
-            for line in stream.iter_lines():
-                if line.startswith("event: "):
-                    event = line.removeprefix("event: ")
-                elif line.startswith("data: "):
-                    yield event, json.loads(line.removeprefix("data: "))
+        with connect_sse(self.client, "GET", address, headers=headers) as stream:
+            for event in stream.iter_sse():
+                yield event.event, event.json()
 
     def request(self, name: str, body: Mapping[str, Any], owner: str = OWNER) -> tuple[str, Any]:
         """The last event: ``complete`` with the result, or ``error``."""

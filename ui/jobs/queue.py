@@ -37,11 +37,8 @@ class Ticket:
     owner: str
     runs: int
     tokens: int  # that were requested
-    round: (
-        int  # tickets of an owner that come one after the other are in rounds one after the other
-    )
+    place: int  # the ticket with the least is next, of several the first
     began: float | None = None  # when its turn came
-    passed: int = 0  # tickets that came later and were served before
 
     def __enter__(self) -> Ticket:
         return self
@@ -75,19 +72,19 @@ class Ticket:
 
 @dataclass(eq=False, slots=True)
 class Queue:
-    """First come, first served among owners: a second ticket of one owner comes after the first of
-    everybody else, also of those who come later, up to MOST_PASSED of them. Bounded where
-    ``limits.waiting`` says so, and then an owner may have one ticket that waits.
-    ``limits.runs_an_hour`` counts the runs whose turn came. ``clock`` in seconds."""
+    """First come, first served among owners: with each turn the places move on by one, and a ticket
+    stands more than MOST_PASSED places behind the one of its owner before it, so that up to so many
+    of others who come later are served first. Bounded where ``limits.waiting`` says so, and then an
+    owner may have one ticket that waits. ``limits.runs_an_hour`` counts the runs whose turn came.
+    ``clock`` in seconds."""
 
     limits: Limits = PRIVATE_LIMITS
     clock: Callable[[], float] = time.monotonic
     pace_s: float = PACE_S
     current: Ticket | None = None
     _waiting: list[Ticket] = field(default_factory=list)  # in order of arrival
-    _rounds: dict[str, int] = field(
-        default_factory=dict
-    )  # owner → round of the latest ticket; of this round and later
+    _place: int = 0  # of who comes now
+    _latest: dict[str, int] = field(default_factory=dict)  # owner → place after the latest ticket
     begun: list[tuple[float, str, int]] = field(
         default_factory=list
     )  # when, owner, runs; of the last hour, oldest first
@@ -107,11 +104,9 @@ class Queue:
         with the time to come back."""
         with self.changed:
             self._check(owner, runs)
-            current = self.current.round if self.current else 0
-            ticket = Ticket(
-                self, owner, runs, tokens, max(current, self._rounds.get(owner, -1) + 1)
-            )
-            self._rounds[owner] = ticket.round
+            place = max(self._place, self._latest.get(owner, 0))
+            ticket = Ticket(self, owner, runs, tokens, place)
+            self._latest[owner] = place + MOST_PASSED + 1
             self._waiting.append(ticket)
             self._advance()
             return ticket
@@ -185,15 +180,12 @@ class Queue:
 
     def _advance(self) -> None:
         """Give the next one its turn, if the slot is free."""
-        if self.current is None and not self._waiting:
-            self._rounds.clear()
         if self.current is None and self._waiting:
             ticket = self.current = self._order()[0]
-            for other in self._waiting[: self._waiting.index(ticket)]:
-                other.passed += 1
             self._waiting.remove(ticket)
-            self._rounds = {
-                owner: last for owner, last in self._rounds.items() if last >= ticket.round
+            self._place = max(self._place + 1, ticket.place)
+            self._latest = {
+                owner: place for owner, place in self._latest.items() if place > self._place
             }
             ticket.began = self.clock()
             if self.limits.runs_an_hour is not None:
@@ -202,9 +194,7 @@ class Queue:
 
     def _order(self) -> list[Ticket]:
         """Return those that wait, the next one first."""
-        return sorted(
-            self._waiting, key=lambda ticket: (ticket.passed < MOST_PASSED, ticket.round)
-        )  # else by arrival
+        return sorted(self._waiting, key=lambda ticket: ticket.place)  # else by arrival
 
     def _seconds(self, tickets: list[Ticket]) -> float:
         """Return the time until the running one and all of these are through."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import gradio as gr
@@ -24,36 +25,29 @@ def script(*names: str) -> str:
 PROVIDED = "element, trigger, props, server, upload, watch"
 
 
-class Script(str):
-    """The script of a component: ``code`` with the constant CONSTANTS, JSON."""
-
-    code: str
-    constants: str
+CONSTANTS = "const CONSTANTS = "  # begins a script that has some, on a line of their own
 
 
-def with_constants(code: str, **constants: object) -> Script:
+def with_constants(code: str, **constants: object) -> str:
     """``code`` with trusted strings in the script itself, because a component that starts late, in a
     hidden part of the page, has its properties only later."""
-    values = to_json(constants)
-    script = Script(f"const CONSTANTS = {values};\n{code}")
-    script.code, script.constants = code, values
-    return script
+    return f"{CONSTANTS}{to_json(constants)};\n{code}"
 
 
 def share_scripts(page: gr.Blocks) -> str:
     """Moves each script that several components run, but for their CONSTANTS, to one function, which
     they call instead: for the page's head, once."""
     drawn = [
-        (block, getattr(block.js_on_load, "code", block.js_on_load))
+        (block, re.fullmatch(f"(?:{CONSTANTS}(.*);\n)?((?s:.*))", block.js_on_load))
         for block in page.blocks.values()
         if isinstance(block, gr.HTML) and block.js_on_load
     ]
-    uses = Counter(code for _, code in drawn)
+    uses = Counter(match[2] for _, match in drawn if match)
     shared = [code for code in uses if uses[code] > 1]
-    for block, code in drawn:
-        if code in shared:
-            values = [PROVIDED, *filter(None, [getattr(block.js_on_load, "constants", "")])]
-            block.js_on_load = f"marsScripts[{shared.index(code)}]({', '.join(values)});"
+    for block, match in drawn:
+        if match and match[2] in shared:
+            values = ", ".join(filter(None, (PROVIDED, match[1])))
+            block.js_on_load = f"marsScripts[{shared.index(match[2])}]({values});"
     functions = ",\n".join(f"({PROVIDED}, CONSTANTS) => {{\n{code}\n}}" for code in shared)
     return f"<script>{common_scripts()}\nwindow.marsScripts = [{functions}];</script>"
 

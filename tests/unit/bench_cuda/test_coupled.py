@@ -6,16 +6,17 @@ import pytest
 import torch
 
 from bench.common.peers import assisted, greedy
-from bench.cuda.coupled import coupled_models
+from bench.cuda.coupled import coupled_models, prompts, word_tokenizer
 from bench.cuda.shapes import TINY_SHAPES
 
 CPU = torch.device("cpu")
-PROMPT, NEW = (5, 700, 41, 9, 1200), 24  # of the peers
+NEW = 24  # tokens of the peers
 
 
 @pytest.mark.parametrize(("key", "noise"), [("llama", 0.0), ("qwen", 0.1), ("llama", 0.3)])
 def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
     target, draft = coupled_models(TINY_SHAPES[key], noise, CPU, torch.float32)
-    wanted = greedy(target)(PROMPT, NEW).ids
+    (prompt,), tokenizer = prompts(1), word_tokenizer(1024)
+    wanted = greedy(target, tokenizer, NEW)(prompt, 0).ids
     assert len(wanted) == NEW
-    assert assisted(target, draft, 5)(PROMPT, NEW).ids == wanted
+    assert assisted(target, draft, 5, tokenizer, NEW)(prompt, 0).ids == wanted

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 
 @pytest.fixture
 def rehearsed() -> CudaTrial:
-    return CudaTrial(CPU, TINY, until=time.perf_counter())
+    return CudaTrial(CPU, TINY)
 
 
 def measured(trial: CudaTrial, name: str) -> dict[str, MeasuredFigure]:

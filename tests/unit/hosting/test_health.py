@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -16,42 +15,35 @@ from hosting import health
 from hosting.health import PairProbe, Probe, database_probe, health_routes
 from storage import RunStore
 
-Serve = Callable[..., TestClient]
 
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    clients: list[TestClient] = []
-    monkeypatch.setattr(health, "PATIENCE_S", 240.0)  # an answer comes in time on any machine
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer comes in time on any machine, and is never an earlier one."""
+    monkeypatch.setattr(health, "PATIENCE_S", 240.0)
     monkeypatch.setattr(health, "FRESH_S", 0.0)
 
-    def start(
-        needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None
-    ) -> TestClient:
-        app = Starlette(routes=health_routes(needed, information))
-        clients.append(TestClient(app).__enter__())
-        return clients[-1]
 
-    yield start
-    for client in clients:
-        client.__exit__()
+def serve(**probes: Probe) -> TestClient:
+    """``backup`` is only displayed."""
+    information = {name: probes.pop(name) for name in ("backup",) if name in probes}
+    return TestClient(Starlette(routes=health_routes(probes, information)))
 
 
 def well() -> str:
     return ""
 
 
-def test_unready_with_the_first_reason(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_unready_with_the_first_reason(caplog: pytest.LogCaptureFixture) -> None:
     """What a probe raises is for the log alone."""
 
     def breaks() -> str:
         raise ValueError("/secret/path")
 
-    answer = serve({"database": well}, {"backup": lambda: "3 minutes old"}).get("/ready")
+    answer = serve(database=well, backup=lambda: "3 minutes old").get("/ready")
     assert answer.status_code == 200
     assert answer.json() == {"ready": True, "reason": "", "backup": "3 minutes old"}
     assert answer.headers["cache-control"] == "no-store"
-    answer = serve({"b": well, "c": breaks, "a": lambda: "No a."}).get("/ready")
+    answer = serve(b=well, c=breaks, a=lambda: "No a.").get("/ready")
     assert answer.status_code == 503
     reason = "The c could not be checked; see the log."
     assert answer.json() == {"ready": False, "reason": reason}
@@ -59,7 +51,7 @@ def test_unready_with_the_first_reason(serve: Serve, caplog: pytest.LogCaptureFi
 
 
 def test_a_probe_that_hangs_is_reported_in_time_called_once_and_read_later(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     let_go, calls = threading.Event(), []
     monkeypatch.setattr(health, "PATIENCE_S", 0.1)
@@ -69,7 +61,7 @@ def test_a_probe_that_hangs_is_reported_in_time_called_once_and_read_later(
         let_go.wait(240)
         return ""
 
-    client = serve({"database": hangs})
+    client = serve(database=hangs)
     for _ in range(3):
         answer = client.get("/ready")
         assert answer.json()["reason"] == "The database did not respond within 0.1 s."

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
 
-from hosting.retention import AGAIN_S, DAY_S, remove_old
+from hosting.retention import AGAIN_S, DAY_S, keep_removing, remove_old
 from storage import RunStore, StorageError
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -66,3 +67,16 @@ def test_after_a_failure_it_is_tried_again_sooner(
         assert remove_old(store, None, datetime.now(UTC)) == AGAIN_S
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["not removed"]
     assert remove_old(store, None, datetime.now(UTC)) == DAY_S
+
+
+def test_it_is_done_until_the_page_ends(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, waits = Event(), [0.0, 0.0]
+
+    def removed(*_: object) -> float:
+        if len(waits) == 1:
+            ended.set()
+        return waits.pop()
+
+    monkeypatch.setattr("hosting.retention.remove_old", removed)
+    keep_removing(store, None, ended)
+    assert not waits

@@ -5,15 +5,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from huggingface_hub import HfApi, constants
-from huggingface_hub.utils import _http
 
 from hosting.backup import service
 from hosting.backup.repository import Repository
@@ -22,7 +17,7 @@ from storage import RunStore, Search
 from storage.schema import Base
 from tests.data.release import SQLITE
 from tests.traces import make_trace
-from tests.unit.hosting_backup.hub_server import TOKEN, Hub, hub_server
+from tests.unit.hosting_backup.hub import Hub
 from tests.unit.storage.exports import save
 from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 
@@ -41,16 +36,15 @@ def rows(store: RunStore) -> dict[str, list[str]]:
     return by_table
 
 
-def backup_at(path: Path, url: str, token: str = TOKEN, repo: str = REPO) -> Backup:
-    repository = Repository(HfApi(endpoint=url, token=token), repo)
-    return Backup(path, repository, 60, logging.getLogger("tests.backup"))
+def backup_at(path: Path, hub: Hub) -> Backup:
+    return Backup(path, Repository(hub.api(), REPO), 60, logging.getLogger("tests.backup"))
 
 
 class Page:
     """A database and its backup, one thing after the other: no thread pushes."""
 
-    def __init__(self, path: Path, url: str, token: str = TOKEN, repo: str = REPO) -> None:
-        self.backup = backup_at(path, url, token, repo)
+    def __init__(self, path: Path, hub: Hub) -> None:
+        self.backup = backup_at(path, hub)
         self.notice = self.backup.restore()
         self.store = RunStore(f"sqlite:///{path}")
         self.backup._store = self.store
@@ -71,14 +65,10 @@ class Page:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # its server is not played here
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(_http, "time", SimpleNamespace(**vars(time) | {"sleep": lambda _s: None}))
-    warnings.filterwarnings("ignore", "Use 'content=", DeprecationWarning)  # huggingface_hub's own
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     monkeypatch.setattr(service, "PAUSES_S", (0.0, 0.0, 0.0))
-    with hub_server() as hub:
-        yield hub
+    (tmp_path / "hub").mkdir()
+    return Hub(tmp_path / "hub")
 
 
 @pytest.fixture
@@ -86,9 +76,9 @@ def page(tmp_path: Path, hub: Hub) -> Iterator[Callable[..., Page]]:
     """Opens the database in the folder of this name."""
     pages: list[Page] = []
 
-    def page(name: str, **more: str) -> Page:
+    def page(name: str) -> Page:
         (tmp_path / name).mkdir(exist_ok=True)
-        pages.append(Page(tmp_path / name / "runs.db", hub.url, **more))
+        pages.append(Page(tmp_path / name / "runs.db", hub))
         return pages[-1]
 
     yield page

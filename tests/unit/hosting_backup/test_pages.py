@@ -4,7 +4,6 @@ keeps a process from ending."""
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,8 +20,8 @@ from storage import RunStore
 from tests.serving import until
 from tests.unit.children import Child
 from tests.unit.hosting_backup.conftest import REPO, Page, backup_at, rows
-from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub
-from tests.unit.hosting_backup.test_backup import save
+from tests.unit.hosting_backup.hub import TOKEN, Fault, Hub
+from tests.unit.hosting_backup.test_backup import EMPTY, files_of, repo_of, save
 
 Open = Callable[..., Page]
 LOG = logging.getLogger("tests.backup")
@@ -30,11 +29,11 @@ ROOT = Path(__file__).parents[3]
 
 
 def run_page(
-    path: Path, url: str, wait: Callable[[], object], seconds: float = 60.0
+    path: Path, hub: Hub, wait: Callable[[], object], seconds: float = 60.0
 ) -> tuple[str, str]:
     """A page at the database with the Hub saves a run and ends when it may. What is said of its
     restore and of its last push, each of which may take ``seconds``."""
-    backup = backup_at(path, url)
+    backup = backup_at(path, hub)
     restored = backup.restore(seconds)
     with RunStore(f"sqlite:///{path}") as store:
         save(store, "by the child")
@@ -43,8 +42,8 @@ def run_page(
         return restored, backup.stop(seconds)
 
 
-def page_to_be_killed(pipe: Connection, path: Path, url: str) -> None:
-    run_page(path, url, pipe.recv)
+def page_to_be_killed(pipe: Connection, path: Path, hub: Hub) -> None:
+    run_page(path, hub, pipe.recv)
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def one(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def backup(one: Path, hub: Hub) -> Backup:
-    return backup_at(one, hub.url)
+    return backup_at(one, hub)
 
 
 @contextmanager
@@ -72,7 +71,7 @@ def test_a_page_pushes_at_its_start_and_at_its_end(hub: Hub, page: Open, backup:
     assert backup.restore() == f"There is no backup at the dataset repository {REPO} yet."
     with begun(backup) as store:
         until(lambda: backup.pushed_at)
-        assert hub.repos[REPO].private
+        assert repo_of(hub).private
         save(store, "later")
         assert backup.stop(60.0) == f"The backup at the dataset repository {REPO} is up to date."
         assert page("two").rows == rows(store)
@@ -80,35 +79,26 @@ def test_a_page_pushes_at_its_start_and_at_its_end(hub: Hub, page: Open, backup:
 
 def test_a_page_whose_database_is_another_one_pushes_nothing(hub: Hub, backup: Backup) -> None:
     backup.restore()
-    requests = len(hub.requests)
+    before = hub.now().calls
     backup.hold("the database is temporary.")
     with begun(backup):
         assert (
             backup.stop(1.0)
             == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
         )
-    assert len(hub.requests) == requests
+    assert hub.now().calls == before
 
 
-@pytest.mark.parametrize(
-    ("word", "fault"),
-    [
-        ("/lfs/", Fault(delay_s=600)),
-        ("/commit/", Fault(delay_s=600)),
-        ("/commit/", Fault(late=True)),
-    ],
-    ids=["uploading", "before the commit", "after the commit"],
-)
+@pytest.mark.parametrize("late", [False, True], ids=["before the commit", "after the commit"])
 def test_a_page_killed_while_it_pushes_loses_nothing(
-    one: Path, hub: Hub, page: Open, word: str, fault: Fault
+    one: Path, hub: Hub, page: Open, late: bool
 ) -> None:
-    hub.fail(word, *[fault] * 10)
-    child = Child(page_to_be_killed, one, hub.url)
-    until(lambda: any(word in request for request in hub.requests))
-    if fault.late:
-        until(lambda: "runs.db" in hub.repos[REPO].files)
+    hub.fail("create_commit", Fault(hangs=not late, late=late))
+    child = Child(page_to_be_killed, one, hub)
+    until(lambda: "create_commit" in hub.now().calls)
+    if late:
+        until(lambda: "runs.db" in files_of(hub))
     child.kill()
-    hub.faults.clear()
     first = page("one")
     assert first.push() == ""
     assert first.store.count() == 1
@@ -116,25 +106,24 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
     second = page("two")
     assert second.rows == first.rows
     assert second.push() == ""
-    assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md", "runs.db"]
+    assert files_of(hub) == [*EMPTY, "runs.db"]
 
 
 @pytest.mark.usefixtures("first")
 def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub) -> None:
     """In a restore and in a push; with all that an interpreter does at its end, so it is not
     forked."""
-    hub.requests.clear()
-    words = ("/resolve/", "/commit/")
-    for word in words:
-        hub.fail(word, *[Fault(delay_s=600)] * 20)
+    calls = ("hf_hub_download", "create_commit")
+    with hub.known() as known:
+        known.calls.clear()
+        known.faults |= {call: [Fault(hangs=True)] * 20 for call in calls}
     code = "from tests.unit.hosting_backup.test_pages import *; "
-    code += f"print(*run_page(Path({str(one)!r}), {hub.url!r}, input, 0.5))"
-    environment = os.environ | {"HF_HUB_DISABLE_XET": "1"}
+    code += f"print(*run_page(Path({str(one)!r}), Hub(Path({str(hub.folder)!r})), input, 0.5))"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
+        [sys.executable, "-c", code], cwd=ROOT, text=True, stdin=PIPE, stdout=PIPE
     )
     try:
-        until(lambda: all(any(word in each for each in hub.requests) for word in words))
+        until(lambda: {*calls} <= {*hub.now().calls})
         said = process.communicate("\n", timeout=120)[0]
         assert "took too long" in said and "did not end within 0.5 s" in said
         assert process.returncode == 0

@@ -99,15 +99,10 @@ def deployed(project: Path, *options: str, hub: Hub | None = None) -> int:
     return main(["me/space", *options], api=cast(HfApi, hub), root=project)
 
 
-def front_matter(flavour: str, root: Path, folder: Path) -> dict[str, Any]:
-    staged(root, flavour, folder)
-    fields: dict[str, Any] = SpaceCard.load(folder / "README.md").data.to_dict()
-    return fields
-
-
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_front_matter_is_what_the_hub_takes(flavour: str, project: Path, tmp_path: Path) -> None:
-    fields = front_matter(flavour, project, tmp_path / "space")
+    staged(project, flavour, tmp_path / "space")
+    fields = SpaceCard.load(tmp_path / "space" / "README.md").data.to_dict()
     assert len(fields["short_description"]) <= 60 and len(fields["emoji"]) == 1
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
     assert {fields["colorFrom"], fields["colorTo"]} <= colours
@@ -130,6 +125,9 @@ def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
 
 
 def test_only_what_belongs_goes(project: Path, tmp_path: Path) -> None:
+    """As it is in the last commit."""
+    (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")
+    (project / "ui" / "runs.db").write_bytes(b"SQLite format 3\0")
     paths = {}
     for flavour in FLAVOURS:
         staged(project, flavour, tmp_path / flavour)
@@ -137,21 +135,14 @@ def test_only_what_belongs_goes(project: Path, tmp_path: Path) -> None:
         paths[flavour] = {str(each.relative_to(tmp_path / flavour)) for each in files}
     assert {"docs/hosting.md", "app.py"} <= paths["zerogpu"] == paths["cpu"]
     assert {f"{package}/page.py" for package in PACKAGES} <= paths["cpu"]
-    assert not {"tests", *DOCKER_FILES} & paths["zerogpu"]
+    assert not {"tests", "ui/runs.db", *DOCKER_FILES} & paths["zerogpu"]
+    assert (tmp_path / "cpu" / "ui" / "page.py").read_text("utf-8") == "page = 1\n"
     assert paths["docker"] - paths["cpu"] == {*DOCKER_FILES, "locks/run.txt"}
     readme = (tmp_path / "zerogpu" / "README.md").read_text("utf-8")
     assert readme == (project / "README.md").read_text("utf-8")
     assert (tmp_path / "cpu" / "requirements.txt").read_text("utf-8") == (
         "--extra-index-url https://download.pytorch.org/whl/cpu\ngradio==1\n"
     )
-
-
-def test_the_last_commit_goes(project: Path, tmp_path: Path) -> None:
-    (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")
-    (project / "ui" / "runs.db").write_bytes(b"SQLite format 3\0")
-    staged(project, "cpu", tmp_path / "space")
-    assert (tmp_path / "space" / "ui" / "page.py").read_text("utf-8") == "page = 1\n"
-    assert not (tmp_path / "space" / "ui" / "runs.db").exists()
 
 
 def test_no_file_of_this_project_has_the_name_of_a_secret() -> None:

@@ -3,14 +3,15 @@ and is in one file."""
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import json
 import re
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
+import grimp
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -42,33 +43,15 @@ CONDITIONAL = {
 
 def test_every_import_of_the_program_is_a_requirement() -> None:
     """What comes along with another package today may be gone or another version tomorrow."""
-    folders = ("mars_core", "storage", "ui", "hosting", "evaluation")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {
-        canonicalize_name(Requirement(line).name)
-        for line in [
-            *project["dependencies"],
-            *(each for name in ("eval", "ray") for each in project["optional-dependencies"][name]),
-        ]
-    }
-    known = {
-        file.parts[0].removesuffix(".py")
-        for name in declared
-        for file in importlib.metadata.files(name) or ()
-    }
-    known |= {"spaces", "triton"}  # a Space alone has it, torch for CUDA brings it
-    known |= {*sys.stdlib_module_names, *folders, "display", "mars_playground"}
-    for path in (
-        ROOT / "app.py",
-        *(path for folder in folders for path in (ROOT / folder).rglob("*.py")),
-    ):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += (
-                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            )
-            imported = {name.partition(".")[0] for name in names if name}
-            assert imported <= known, f"{path.name} imports {imported - known}"
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, contracts = config["project"], config["tool"]["importlinter"]
+    optional = (project["optional-dependencies"][name] for name in ("eval", "ray"))
+    names = {Requirement(line).name for line in chain(project["dependencies"], *optional)}
+    files = chain(*(importlib.metadata.files(name) or () for name in names))
+    known = {file.parts[0].removesuffix(".py") for file in files}
+    graph = grimp.build_graph(*contracts["root_packages"], include_external_packages=True)
+    imported = {each for each in graph.modules if graph.is_module_squashed(each)}
+    assert imported - sys.stdlib_module_names - known == {"triton"}  # which torch for CUDA brings
 
 
 @pytest.mark.parametrize("name", FILES)

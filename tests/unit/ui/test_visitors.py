@@ -7,30 +7,23 @@ import json
 import re
 import socket
 import time
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import Mount
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
-from storage import RunStore
-from tests.unit.ui.helpers import rows_of, services_of
+from tests.unit.ui.helpers import rows_of
 from ui.app import page_layers
-from ui.jobs.services import Services
 from ui.public import access
-from ui.public.access import NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
-from ui.public.origin import (
-    BEHIND_A_PROXY,
-    OriginGuard,
-    VisitorCookie,
-)
+from ui.public.access import NOT_JSON, OTHERS, TOO_LONG, TOO_MANY
+from ui.public.origin import BEHIND_A_PROXY
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -133,22 +126,36 @@ def test_a_secret_that_cannot_be_one_is_passed_over(sent: str) -> None:
     assert owner({"Cookie": f"{COOKIE}={sent}", HEADER: SECRET}) == browser_owner(SECRET)
 
 
-def client(base: str = "http://testserver", **options: Any) -> TestClient:
-    def say(_: Request) -> PlainTextResponse:
-        return PlainTextResponse("page")
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """The page: cookies, session and body as it gets them."""
+    if scope["type"] == "websocket":
+        await WebSocket(scope, receive, send).accept()
+        return
+    got = Request(scope, receive)
+    body = (await got.body()).decode("latin-1")
+    await JSONResponse([got.cookies, got.scope["session"], body])(scope, receive, send)
 
-    routes = [Route("/", say), Route("/other", say)]
-    return TestClient(
-        Starlette(
-            routes=routes,
-            middleware=[Middleware(OriginGuard, **options), Middleware(VisitorCookie)],
-        ),
-        base_url=base,
-    )
+
+def page(
+    base: str = "http://localhost:7860",
+    *hosts: str,
+    public: bool = True,
+    proxy: bool = False,
+    inner: Any = answer,
+) -> TestClient:
+    """Within all layers of the page, and one around them that says who signed in."""
+    services: Any = SimpleNamespace(public=public)
+    layers = page_layers(services, trust_proxy=proxy, hosts=hosts)
+    app = Starlette(routes=[Mount("/", inner)], middleware=layers)
+
+    async def signed(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "session": {"oauth_info": 1}}, receive, send)
+
+    return TestClient(signed, base_url=base)
 
 
 def test_the_page_sets_the_cookie_once() -> None:
-    visitor = client()
+    visitor = page()
     assert "set-cookie" not in visitor.get("/other").headers
     answer = visitor.get("/")
     header = answer.headers["set-cookie"]
@@ -157,11 +164,11 @@ def test_the_page_sets_the_cookie_once() -> None:
     )
     assert answer.headers["cache-control"] == "private, no-store"
     assert "set-cookie" not in visitor.get("/").headers
-    assert client().get("/").headers["set-cookie"] != header
+    assert page().get("/").headers["set-cookie"] != header
     assert "set-cookie" in visitor.get("/", headers={"Cookie": f"{COOKIE}=<x>"}).headers
     # pages of other origins get none instead of the visitor's own
-    assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
-    assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
+    assert "set-cookie" not in page().get("/", headers={"Origin": "http://localhost:81"}).headers
+    assert "set-cookie" in page().get("/", headers={"Origin": "http://localhost:7860"}).headers
 
 
 @pytest.mark.parametrize(
@@ -175,23 +182,13 @@ def test_the_page_sets_the_cookie_once() -> None:
 """),
 )
 def test_over_https_the_cookie_is_partitioned(forwarded: dict[str, Any], secure: str) -> None:
-    http = client(f"{forwarded['scheme']}://testserver", trust_proxy=forwarded["proxy"])
+    http = page(f"{forwarded['scheme']}://testserver", proxy=forwarded["proxy"])
     answer = http.get("/", headers={"x-forwarded-proto": forwarded["forwarded"]})
     end = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     assert answer.headers["set-cookie"].endswith(end)
 
 
 JOIN = "/gradio_api/queue/join"
-
-
-async def echo(request: Request) -> PlainTextResponse:
-    return PlainTextResponse(await request.body())
-
-
-def door(public: bool = True) -> TestClient:
-    routes = [Route("/{path:path}", echo, methods=["GET", "POST"])]
-    app = Starlette(routes=routes, middleware=[Middleware(Access, public=public)])
-    return TestClient(app, cookies={COOKIE: "a" * 43})
 
 
 @pytest.mark.parametrize("public", [True, False])
@@ -221,7 +218,7 @@ def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(
         "/gradio_api/mcp/",
     )
     for path in paths:
-        answer = door(public).post(path, content=body)
+        answer = page(public=public).post(path, content=body)
         assert (answer.status_code, answer.json()) == (400, {"detail": NOT_JSON})
 
 
@@ -229,15 +226,16 @@ def test_a_body_is_of_bounded_size_in_public_mode_wherever_it_goes() -> None:
     long = json.dumps({"data": "x" * access.LONGEST_BODY}).encode()
     for path in (JOIN, "/gradio_api/call/compare", "/gradio_api/mcp/", "/", "/downloads/runs.csv"):
         for content in (long, iter([long])):  # of a stated length, and in chunks
-            answer = door().post(path, content=content)
+            answer = page().post(path, content=content)
             assert (answer.status_code, answer.json()) == (413, {"detail": TOO_LONG})
-        assert door(public=False).post(path, content=long).status_code == 200
+        assert page(public=False).post(path, content=long).status_code == 200
 
 
 def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MOST_SESSIONS", 100)
-    owner = door()
-    attacker = TestClient(owner.app, cookies={COOKIE: "b" * 43})
+    owner = page()
+    owner.cookies[COOKIE] = "a" * 43
+    attacker = TestClient(owner.app, owner.base_url, cookies={COOKIE: "b" * 43})
     assert owner.get("/gradio_api/heartbeat/mine").status_code == 200
     for first in range(0, 2_000, 200):
         names = "&".join(f"session_hash={name}" for name in range(first, first + 200))
@@ -250,28 +248,7 @@ def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.Mo
     assert (answer.status_code, answer.json()) == (400, {"detail": TOO_MANY})
 
 
-@pytest.fixture
-def services(store: RunStore) -> Services:
-    return services_of(store)
-
-
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-
-
-def private(services: Services, base: str, *hosts: str, proxy: bool = False) -> TestClient:
-    """Within all layers of the page; every answer of it is 200."""
-
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "websocket":
-            await WebSocket(scope, receive, send).accept()
-        else:
-            await PlainTextResponse("ours")(scope, receive, send)
-
-    app = Starlette(
-        routes=[Mount("/", answer)],
-        middleware=page_layers(services, trust_proxy=proxy, hosts=hosts),
-    )
-    return TestClient(app, base_url=base)
 
 
 def outcomes(client: TestClient, **headers_: str) -> set[int]:
@@ -296,22 +273,19 @@ NOT_NAMED = [
 
 
 @pytest.mark.parametrize("host", [*NAMED, *NOT_NAMED])
-def test_a_private_page_answers_under_its_names_alone(services: Services, host: str) -> None:
+def test_a_private_page_answers_under_its_names_alone(host: str) -> None:
     """A name that somebody else leads to this address makes the page that is open there one of the
     same origin."""
     expected, hosts = {200 if host in NAMED else 403}, ("lab.example", "*.hf.space")
-    page = private(services, "http://localhost:7860", *hosts)
-    assert (
-        outcomes(page, host=host) == outcomes(page, host=host, origin=f"http://{host}") == expected
-    )
+    own = page("http://localhost:7860", *hosts, public=False)
+    assert outcomes(own, host=host) == outcomes(own, host=host, origin=f"http://{host}") == expected
     if host in NOT_NAMED:
-        assert "MARS_HOSTS" in page.get("/", headers={"host": host}).json()["detail"]
+        assert "MARS_HOSTS" in own.get("/", headers={"host": host}).json()["detail"]
     forwarded = {"host": "127.0.0.1:7860", "x_forwarded_host": host}
-    behind = private(services, "http://localhost", *hosts, proxy=True)
+    behind = page("http://localhost", *hosts, public=False, proxy=True)
     assert outcomes(behind, **forwarded) == expected
-    assert outcomes(private(services, "http://localhost"), **forwarded) == {200}  # without a proxy
-    public = private(replace(services, public=True), "http://localhost")
-    assert outcomes(public, host=host) - {404, 413} == {200}
+    assert outcomes(page("http://localhost", public=False), **forwarded) == {200}  # without a proxy
+    assert outcomes(page("http://localhost"), host=host) - {404, 413} == {200}
 
 
 @pytest.mark.parametrize(
@@ -330,50 +304,19 @@ def test_a_private_page_answers_under_its_names_alone(services: Services, host: 
 """),
 )
 def test_a_private_page_answers_programs_its_page_and_links_and_refuses_others(
-    services: Services, sent: dict[str, str], status: str
+    sent: dict[str, str], status: str
 ) -> None:
-    page = private(services, "http://localhost:7860")
-    assert outcomes(page, **sent) == {int(status)}
+    own = page(public=False)
+    assert outcomes(own, **sent) == {int(status)}
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
-    assert page.get("/", headers=link).status_code == 200
-    assert page.post("/", headers=link).status_code == 403
+    assert own.get("/", headers=link).status_code == 200
+    assert own.post("/", headers=link).status_code == 403
 
 
-PROXY = {"x-forwarded-proto": "https", "x-forwarded-host": "mars.example"}
-
-
-def seen(
-    method: str = "GET",
-    base: str = "http://lab.example:7881",
-    proxy: bool = False,
-    **headers_: str | None,
-) -> Any:
-    """Cookies, session and forwarding headers as the page gets them."""
-
-    def answer(request: Request) -> PlainTextResponse:
-        forwarded = [name for name in request.headers if "forwarded" in name]
-        return PlainTextResponse(json.dumps([request.cookies, request.scope["session"], forwarded]))
-
-    async def signed(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            scope["session"] = {"oauth_info": 1}
-        await inner(scope, receive, send)
-
-    inner = OriginGuard(
-        Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy
-    )
-    headers = {
-        name.replace("_", "-"): value for name, value in headers_.items() if value is not None
-    }
-    return (
-        TestClient(signed, base_url=base)
-        .request(method, "/", headers=headers | {"cookie": "a=b"})
-        .json()
-    )
-
-
-def known(*arguments: Any, **headers_: Any) -> bool:
-    cookies, session, _ = seen(*arguments, **headers_)
+def known(method: str, base: str, origin: str) -> bool:
+    """Whether the page gets cookies and session of such a request."""
+    headers = {"origin": origin, "cookie": "a=b"}
+    cookies, session, _ = page(base).request(method, "/", headers=headers).json()
     assert bool(cookies) == bool(session)
     return bool(cookies)
 
@@ -406,25 +349,20 @@ def test_where_it_does_not_the_origin_must_be_that_of_the_page(
 @pytest.mark.parametrize("proxy", [True, False])
 @pytest.mark.parametrize("public", [True, False])
 def test_behind_a_proxy_of_another_scheme_and_port_the_page_works_or_names_the_setting(
-    services: Services, caplog: pytest.LogCaptureFixture, public: bool, proxy: bool
+    caplog: pytest.LogCaptureFixture, public: bool, proxy: bool
 ) -> None:
     """Links, previews, origin checks and the cookie."""
 
-    def html(_: Request) -> HTMLResponse:
-        return HTMLResponse('<meta charset="utf-8">')
+    async def html(*asked: Any) -> None:
+        await HTMLResponse('<meta charset="utf-8">')(*asked)
 
-    layers = page_layers(
-        replace(services, public=public), trust_proxy=proxy, hosts=("mars.example",)
-    )
-    app = Starlette(routes=[Route("/", html, methods=["GET", "POST"])], middleware=layers)
-    page, outside = TestClient(app, base_url="http://127.0.0.1:7860"), "https://mars.example:8443"
-    forwarded = PROXY | {"host": "mars.example:8443", "x-forwarded-host": "mars.example:8443"}
-    for _ in range(2):
-        shown = page.get("/", headers=forwarded)
-    assert (f'rel="canonical" href="{outside}/"' in shown.text) is proxy
-    cookie = TestClient(app, base_url=page.base_url).get("/", headers=forwarded).headers
-    assert ("Secure" in cookie.get("set-cookie", "")) is (proxy and public)
-    posted = page.post("/", headers=forwarded | {"origin": outside})
+    shown = page("http://127.0.0.1:7860", "mars.example", public=public, proxy=proxy, inner=html)
+    host = "mars.example:8443"
+    forwarded = {"host": host, "x-forwarded-proto": "https", "x-forwarded-host": host}
+    first, second = (shown.get("/", headers=forwarded) for _ in range(2))
+    assert (f'rel="canonical" href="https://{host}/"' in second.text) is proxy
+    assert ("Secure" in first.headers.get("set-cookie", "")) is (proxy and public)
+    posted = shown.post("/", headers=forwarded | {"origin": f"https://{host}"})
     assert (posted.status_code == 200) is (proxy or public)
     assert (BEHIND_A_PROXY in posted.text) is not (proxy or public)
     warned = [each.getMessage() for each in caplog.records if each.name == "mars.origin"]

@@ -25,7 +25,7 @@ from evaluation.report.example import EXAMPLE, example
 from evaluation.report.files import TABLES, write_report
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
-from storage import RunStore, StudyProgress
+from storage import RunStore
 from storage.export import csv_text
 from ui.jobs.services import Services
 from ui.kit.address import ID
@@ -76,9 +76,10 @@ class StudyReports:
         """Return the last one that was measured, else a new one. Raises as ``measured_again``."""
         return self._report(study_id, lambda _: True)[0]
 
-    def newer(self, study_id: str, progress: StudyProgress) -> Report | None:
+    def newer(self, study_id: str) -> Report | None:
         """Return a new one where more runs have ended than it knows, but not too often; else None.
         Raises as ``measured_again``."""
+        progress = self.store.study_progress(study_id)
 
         def recent(cached: Cached) -> bool:
             early = progress.done < progress.tasks and time.monotonic() < cached.until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -125,10 +125,9 @@ def _work(services: Services, job: StudyJob, session: Session) -> Generator[Stud
         work = Work(services.store, study)
         waves = (in_sequence if plan.advice else in_threads)(work, plan, session, engine)
         events = _in_turn(waves)
-        left = _left(services.store, study, plan)
     with job_errors(services, RUNNING), work, closing(events):
         yield StudyFrame(message_strip(WARMING, "running"), study)
-        yield from _Following(services, plan, study, left, note).frames(events, stop.requested)
+        yield from _followed(services, plan, study, note, events)
 
 
 def _in_turn(waves: Waves) -> Generator[WorkerEvent, None, None]:
@@ -166,47 +165,17 @@ def _advised(
     return with_candidates(plan, session, ALPHA, ended, notes.append), " ".join(notes)
 
 
-@dataclass
-class _Following:
-    """A study that runs: a line for every report of its workers. ``left``: runs, at most where it
-    gives advice; ``note``: a sentence on what to expect."""
+def _followed(
+    services: Services, plan: Plan, study: str, note: str, events: Iterator[WorkerEvent]
+) -> Iterator[StudyFrame]:
+    """Yield a line for every report of the workers of a study. ``note``: a sentence on what to
+    expect."""
+    left, total, done = _left(services.store, study, plan), plan.runs, 0
+    began, most = time.monotonic(), "at most " if plan.advice else ""
 
-    services: Services
-    plan: Plan
-    study: str
-    left: int
-    note: str
-    done: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-    def frames(
-        self, events: Iterator[WorkerEvent], stopped: Callable[[], bool]
-    ) -> Iterator[StudyFrame]:
-        status, why = Status.COMPLETED, ""
-        try:
-            for event in events:
-                if isinstance(event, LaneProgress):
-                    yield StudyFrame(self.line(event), self.study)
-                elif isinstance(event, LaneEnded):
-                    for trace in event.traces:
-                        self.services.observe(trace)
-                    self.done += 1
-                    line = self.line(LaneProgress(event.task, event.lane, 0))
-                    yield StudyFrame(line, self.study, saved=True)
-                elif stopped():  # others have the remaining tasks
-                    status = Status.CANCELLED
-                    break
-        except Stopped as end:
-            status, why = (
-                Status.CANCELLED,
-                TIME_IS_UP if end.reason is StopReason.DEADLINE else "",
-            )
-        yield StudyFrame(message_strip("", "running"), self.study, status=status, why=why)
-
-    def line(self, event: LaneProgress) -> Strip:
+    def line(event: LaneProgress) -> Strip:
         """Other runs are expected to go on at the pace of those that ended."""
-        plan, total, most = self.plan, self.plan.runs, "at most " if self.plan.advice else ""
-        number, task = total - self.left + self.done, plan.task(event.task)
+        number, task = total - left + done, plan.task(event.task)
         lane = plan.lanes[event.lane]
         drafts = [drafts_label(lane.drafts)] if lane.drafts else []
         way = ", ".join((lane.title, *drafts, f"T = {task.temperature:g}"))
@@ -214,10 +183,30 @@ class _Following:
             f"Run {count(min(number + 1, total))} of {most}{count(total)}: {way}, prompt "
             f"{count(task.item + 1)} of {count(len(plan.suites[task.suite].items))}"
         )
-        pace = (time.monotonic() - self.started) / max(1, self.done)
-        known = 0 < self.done <= self.left
-        side = f"{most}{about(pace * (self.left - self.done))} to go" if known else ""
+        known = 0 < done <= left
+        seconds = (time.monotonic() - began) * (left - done) / max(1, done)
         part = min(1.0, event.tokens / plan.max_new_tokens)
-        progress = min(1.0, (number + part) / total)
-        words = ". ".join(filter(None, (text, self.note)))
-        return message_strip(words, "running", side=side, progress=progress)
+        return message_strip(
+            ". ".join(filter(None, (text, note))),
+            "running",
+            side=f"{most}{about(seconds)} to go" if known else "",
+            progress=min(1.0, (number + part) / total),
+        )
+
+    status, why = Status.COMPLETED, ""
+    try:
+        for event in events:
+            if isinstance(event, LaneProgress):
+                yield StudyFrame(line(event), study)
+            elif isinstance(event, LaneEnded):
+                for trace in event.traces:
+                    services.observe(trace)
+                done += 1
+                yield StudyFrame(line(LaneProgress(event.task, event.lane, 0)), study, saved=True)
+            elif services.stop.requested():  # others have the remaining tasks
+                status = Status.CANCELLED
+                break
+    except Stopped as end:
+        status = Status.CANCELLED
+        why = TIME_IS_UP if end.reason is StopReason.DEADLINE else ""
+    yield StudyFrame(message_strip("", "running"), study, status=status, why=why)

@@ -12,6 +12,7 @@ import gradio as gr
 
 from display.format import count, plural
 from display.sources import to_json
+from evaluation.plan.plan import Plan
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report
@@ -181,22 +182,26 @@ class QualityTab(QualityLayout):
         if not study:
             return {self.timer: gr.update(active=False)}
         try:
-            news = self.news(self.readable(request, study, share)[0], study)
+            news = self.news(self.readable(request, study, share)[0], study, share)
             studies = studies_html(self.services.for_visitor(request), study, share)
             return news | {self.studies: studies}
         except FAILURES as error:
             return self.failed(error) | {self.timer: gr.update(active=False)}
 
-    def news(self, reports: StudyReports, study: str) -> Updates:
+    def news(self, reports: StudyReports, study: str, share: str = "") -> Updates:
         """Raises as ``open``."""
-        progress = reports.store.study_progress(study)
-        newer = reports.newer(study, progress)
+        newer = reports.newer(study)
         plan = (newer or reports.known(study)).plan
-        strip = progress_strip(
-            plan.name, study, progress, len(plan.lanes), public=self.services.public
-        )
-        changed = self.say(strip) | {self.timer: gr.update(active=progress.done < progress.tasks)}
-        return changed | (self.report(newer) if newer else {})
+        return self.state(reports, study, plan, share) | (self.report(newer) if newer else {})
+
+    def state(self, reports: StudyReports, study: str, plan: Plan, share: str) -> Updates:
+        """Say how far a study is, and look again where it may go on."""
+        if study == EXAMPLE:
+            return self.say(ABOUT_EXAMPLE) | {self.timer: gr.update(active=False)}
+        progress, public = reports.store.study_progress(study), self.services.public or bool(share)
+        strip = progress_strip(plan.name, study, progress, len(plan.lanes), public=public)
+        strip = replace(strip, side=READ_ONLY) if share else strip
+        return self.say(strip) | {self.timer: gr.update(active=progress.done < progress.tasks)}
 
     def read(self, study: str, share: str, event: gr.EventData, request: gr.Request) -> Updates:
         with suppress(*FAILURES):
@@ -209,7 +214,7 @@ class QualityTab(QualityLayout):
     def progress(self, services: Services, events: Iterator[StudyFrame]) -> Iterator[Updates]:
         """Follow a study that runs from here: the line always, the report where enough is new.
         Raises as ``open``."""
-        store, study, reports = services.store, "", self.reports.of(services.store)
+        study, reports = "", self.reports.of(services.store)
         for event in events:
             changed = self.say(event.strip)
             if event.study and event.status:
@@ -226,7 +231,7 @@ class QualityTab(QualityLayout):
                     | {self.timer: gr.update(active=False)}
                     | {self.studies: studies_html(services, study)}
                 )
-            elif event.saved and (newer := reports.newer(study, store.study_progress(study))):
+            elif event.saved and (newer := reports.newer(study)):
                 changed |= self.report(newer)
             yield changed
 
@@ -244,23 +249,16 @@ class QualityTab(QualityLayout):
         version."""
         if not ID.fullmatch(study):
             raise ValueError("study must be an id of 32 hexadecimal digits.")
-        report, strip, active = reports.measured_again(study), ABOUT_EXAMPLE, False
-        if study != EXAMPLE:
-            progress, plan = reports.store.study_progress(study), report.plan
-            public = self.services.public or bool(share)
-            strip = progress_strip(plan.name, study, progress, len(plan.lanes), public=public)
-            strip = replace(strip, side=READ_ONLY) if share else strip
-            active = progress.done < progress.tasks
+        report = reports.measured_again(study)
         query = f"?study={study}{f'&share={share}' if share else ''}"
         return {
-            **self.say(strip),
+            **self.state(reports, study, report.plan, share),
             **self.report(report),
             **self.opened_prompt(),
             self.result: gr.update(elem_classes=[RESULT, "mars-quality"]),
             self.downloads: downloads_html(
                 ("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)
             ),
-            self.timer: gr.update(active=active),
             **dict(zip(self.opened, (study, share), strict=True)),
         }
 

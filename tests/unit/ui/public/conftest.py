@@ -3,7 +3,6 @@ as a browser does."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from httpx_sse import connect_sse
 
 from storage import Choice, RunStore, Source
 from tests.serving import serving
@@ -62,14 +62,9 @@ class Stranger:
 
     def received(self) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
-        messages = []
-        with self.http.stream(
-            "GET", "/gradio_api/queue/data", params={"session_hash": self.session}
-        ) as answer:
-            for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    messages.append(json.loads(line[6:]))
-        return messages
+        query = {"session_hash": self.session}
+        with connect_sse(self.http, "GET", "/gradio_api/queue/data", params=query) as stream:
+            return [message.json() for message in stream.iter_sse()]
 
     def send(self, *events: EventCall) -> list[dict[str, Any]]:
         """The ends of these events, one after the other."""
