@@ -25,7 +25,7 @@ from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
 from evaluation.study.runner import Runner
-from evaluation.study.worker import Work, Worker
+from evaluation.study.worker import Work
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace
@@ -72,8 +72,8 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
     plan = Plan("scale", Models.of(pair), (suite,), LANES, TEMPERATURES, max_new_tokens=tokens)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     runner = Runner(plan, Session(pair), Repeating(pair))
-    worker = Worker(Work(store, study_id), runner, deque(store.open_tasks(study_id)))
-    for _ in worker.events():
+    events = Work(store, study_id).run(runner, deque(store.open_tasks(study_id)))
+    for _ in events:
         pass
     return study_id
 

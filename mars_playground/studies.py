@@ -156,7 +156,7 @@ def _needed(plan: Plan) -> list[str]:
 def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
     """Run a study on servers; without ``study_id`` a new one. Raises ServerError."""
     from evaluation.served.engine import ServedEngine, check
-    from evaluation.study.launch import follow, in_threads
+    from evaluation.study.launch import follow, in_threads, local_runner
 
     if options.ray:
         raise ValueError(
@@ -171,7 +171,7 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
             if options.plan_only:
                 return 0
         work = Work(store, study_id)
-        waves = in_threads(work, plan, None, engine)
+        waves = in_threads(work, local_runner(plan, None, engine))
         return follow(work, plan, waves, quiet=options.quiet)
 
 
@@ -193,14 +193,14 @@ def _work(options: Namespace, work: Work, plan: Plan, session: Session | None = 
     """Run the lanes in this process, or on a cluster, which needs no ``session`` here."""
     from evaluation.advise.conduct import in_sequence
     from evaluation.study.engine import InProcess
-    from evaluation.study.launch import follow, in_threads, open_session
+    from evaluation.study.launch import follow, in_threads, local_runner, open_session
     from evaluation.study.trial import in_trials
 
     spec = plan.models.spec()
     if options.ray is None:
         session = session or open_session(options, spec)
         in_waves = in_sequence if plan.advice else in_trials if plan.auto else in_threads
-        waves = in_waves(work, plan, session, InProcess(session))
+        waves = in_waves(work, local_runner(plan, session, InProcess(session)))
         status = follow(work, plan, waves, quiet=options.quiet)
         return status or _intervene(options, work, plan, session)
     if plan.advice:

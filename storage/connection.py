@@ -101,23 +101,27 @@ class Connected:
             each for some in (keys[:half], keys[half:]) for each in self.intact(read, what, some)
         ]
 
-    def _intact_rows(
+    def rows(
         self,
-        connection: Connection,
         statement: Select[*tuple[Any, ...]],
-        key: InstrumentedAttribute[str],
+        key: InstrumentedAttribute[Key],
         what: str,
         make: Callable[[RowMapping], T],
-    ) -> tuple[T, ...]:
-        """Return ``make`` of every row of ``statement``, in order, without damaged rows, which
-        ``what`` with the ``key`` names."""
+        keys: Sequence[Key] | None = None,
+    ) -> list[T]:
+        """Return ``make`` of every row of ``statement``, or of those with one of ``keys``, some at a
+        time, in their order; without damaged rows, which ``what`` with the ``key`` names."""
 
-        def read(some: list[str]) -> Iterable[T]:
-            rows = statement.limit(None).where(key.in_(some))
-            return map(make, connection.execute(rows).mappings())
+        def read(some: list[Key]) -> Iterable[T]:
+            with self.read() as connection:
+                rows = connection.execute(statement.limit(None).where(key.in_(some)))
+                return map(make, rows.mappings().all())
 
-        keys = connection.scalars(statement.with_only_columns(key)).all()
-        return tuple(self.intact(read, what, keys))
+        if keys is not None:
+            return self.intact(read, what, keys)
+        with self.read() as connection:
+            there = connection.scalars(statement.with_only_columns(key)).all()
+        return self.intact(read, what, list(dict.fromkeys(there)))
 
     @contextmanager
     def _naming(self, what: str) -> Iterator[None]:

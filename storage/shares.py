@@ -103,10 +103,7 @@ class Shares(Connected):
             .where(_LIVE, *self.scope.of(Link))
             .order_by(Link.created_at.desc(), Link.token_hash)
         )
-        with self.read() as connection:
-            return self._intact_rows(
-                connection, statement, Link.token_hash, "link with the hash", _share
-            )
+        return tuple(self.rows(statement, Link.token_hash, "link with the hash", _share))
 
 
 def _share(row: RowMapping) -> Share:

@@ -9,26 +9,24 @@ from collections import deque
 
 from evaluation.advise.certificate import certify, compared
 from evaluation.advise.tuning import shuffled
-from evaluation.plan.plan import Plan
-from evaluation.study.engine import LaneEngine
 from evaluation.study.events import LaneTraces
-from evaluation.study.launch import Waves, local_runner
-from evaluation.study.worker import Work, Worker
-from mars_core.session import Session
+from evaluation.study.launch import Waves
+from evaluation.study.runner import Runner
+from evaluation.study.worker import Work
 
 LEAST = 8  # prompts between two decisions
 
 
-def in_sequence(work: Work, plan: Plan, session: Session, engine: LaneEngine) -> Waves:
+def in_sequence(work: Work, runner: Runner) -> Waves:
     """Work as ``launch.in_threads``, in one thread. Closes the tasks of the study when all is
-    decided: candidates that were not tested have no results. Raises ValueError for other models."""
-    runner = local_runner(plan, session, engine)
+    decided: candidates that were not tested have no results."""
+    plan = runner.plan
     prompts = max(LEAST, math.ceil(runner.chunk / plan.repeats))
     order, candidates = shuffled(plan), compared(plan)
     while running := certify(plan, work.store.results(work.study_id), prompts).running:
         items = order[running.done : running.done + prompts]
         tasks = [repeat * plan.items + item for item in items for repeat in range(plan.repeats)]
         others: LaneTraces = {lane: () for lane in candidates if lane != running.lane}
-        yield [Worker(work, runner, deque(tasks), others).events()]
+        yield [work.run(runner, deque(tasks), others)]
     for task in work.store.open_tasks(work.study_id):
         work.store.finish_task(work.study_id, task, {})

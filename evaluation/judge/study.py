@@ -69,14 +69,33 @@ class Endpoint(Client):
         return content if isinstance(content, str) else ""
 
 
-class AnswerPair(NamedTuple):
-    """Two answers to an item, one text per turn. ``lane`` is the rule's."""
+class Question(NamedTuple):
+    """Two answers to an item, one text per turn. ``lane`` is the rule's; ``swapped``: the
+    baseline's come first."""
 
     task: int
     lane: int
     item: Item
     rule: tuple[str, ...]
     baseline: tuple[str, ...]
+    swapped: bool = False
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """Return the question as a conversation with the judge."""
+        item, answers = self.item, (self.rule, self.baseline)
+        first, second = reversed(answers) if self.swapped else answers
+        references = [text for text in item.references if text.strip()]
+        rules = _RULES.format(
+            reference=_REFERENCE if references else "", turns=_TURNS if len(item.turns) > 1 else ""
+        )
+        parts = [
+            *(_part("Reference answer", text) for text in references),
+            _part("Assistant A", _conversation(item, first)),
+            _part("Assistant B", _conversation(item, second)),
+        ]
+        asked = "\n\n".join(parts)
+        return [{"role": "system", "content": rules}, {"role": "user", "content": asked}]
 
 
 class JudgeProgress(NamedTuple):
@@ -87,9 +106,6 @@ class JudgeProgress(NamedTuple):
     judged: int = 0
     unclear: int = 0
     failed: int = 0
-
-
-_Job = tuple[AnswerPair, bool]  # one question, and whether the baseline's answer comes first
 
 
 def judge_study(
@@ -108,31 +124,28 @@ def judge_study(
     """
     judge = endpoint.server.model
     total, missing = _missing(store, study_id, judge, limit)
-    questions: list[_Job] = []
 
-    def save(job: _Job, choice: Preferred, text: str) -> None:
-        pair, swapped = job
+    def save(question: Question, choice: Preferred, text: str) -> None:
+        task, lane, *_, swapped = question
         store.add_judgement(
-            study_id, pair.task, pair.lane, swapped=swapped, judge=judge, choice=choice, text=text
+            study_id, task, lane, swapped=swapped, judge=judge, choice=choice, text=text
         )
 
-    for job in missing:
-        if job[0].rule == job[0].baseline:
-            save(job, Preferred.TIE, SAME)
-        else:
-            questions.append(job)
+    questions = [each for each in missing if each.rule != each.baseline]
+    for same in (each for each in missing if each.rule == each.baseline):
+        save(same, Preferred.TIE, SAME)
     progress = JudgeProgress(total, judged=total - len(questions))
     yield progress
     failures = 0
     with closing(_answers(endpoint, questions, parallel)) as answers:
-        for job, answer in answers:
+        for question, answer in answers:
             failures = failures + 1 if isinstance(answer, ServerError) else 0
             if isinstance(answer, ServerError):
                 if failures >= MAX_FAILURES:
                     raise answer
                 progress = progress._replace(failed=progress.failed + 1)
-            elif choice := preferred(answer, swapped=job[1]):
-                save(job, choice, answer)
+            elif choice := preferred(answer, swapped=question.swapped):
+                save(question, choice, answer)
                 progress = progress._replace(judged=progress.judged + 1)
             else:
                 progress = progress._replace(unclear=progress.unclear + 1)
@@ -141,63 +154,45 @@ def judge_study(
 
 def _missing(
     store: RunStore, study_id: str, judge: str, limit: int | None
-) -> tuple[int, list[_Job]]:
+) -> tuple[int, list[Question]]:
     """Return the number of all questions, and those without a verdict of this judge."""
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
     stored = store.judgements(study_id)
     known = {(each.task, each.lane, each.swapped) for each in stored if each.judge == judge}
-    jobs = [(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
-    return len(jobs), [job for job in jobs if (job[0].task, job[0].lane, job[1]) not in known]
+    every = [pair._replace(swapped=swapped) for pair in pairs[:limit] for swapped in (False, True)]
+    return len(every), [each for each in every if (each.task, each.lane, each.swapped) not in known]
 
 
 def _answers(
-    endpoint: Endpoint, jobs: Sequence[_Job], parallel: int
-) -> Generator[tuple[_Job, str | ServerError]]:
+    endpoint: Endpoint, questions: Sequence[Question], parallel: int
+) -> Generator[tuple[Question, str | ServerError]]:
     """Answers in order of arrival; closing the iterator waits for none, nor does the end of the
     process."""
-    waiting = deque(jobs)
-    answered = SimpleQueue[tuple[_Job, str | Exception]]()
+    waiting = deque(questions)
+    answered = SimpleQueue[tuple[Question, str | Exception]]()
 
     def work() -> None:
         while waiting:
             try:
-                job = waiting.popleft()
+                question = waiting.popleft()
             except IndexError:  # another thread has it
                 return
             try:
-                answered.put((job, endpoint.answer(question(*job[0][2:], swapped=job[1]))))
+                answered.put((question, endpoint.answer(question.messages)))
             except Exception as error:  # noqa: BLE001  raised again below
-                answered.put((job, error))
+                answered.put((question, error))
 
-    for _ in range(min(max(1, parallel), len(jobs))):
+    for _ in range(min(max(1, parallel), len(questions))):
         Thread(target=work, daemon=True).start()
     try:
-        for _ in jobs:
-            job, answer = answered.get()
+        for _ in questions:
+            question, answer = answered.get()
             if isinstance(answer, Exception) and not isinstance(answer, ServerError):
                 raise answer
-            yield job, answer
+            yield question, answer
     finally:
         waiting.clear()
-
-
-def question(
-    item: Item, rule: Sequence[str], baseline: Sequence[str], *, swapped: bool
-) -> list[dict[str, str]]:
-    """Return the messages for a judge. ``rule``, ``baseline``: the answers of both, one per turn;
-    ``swapped``: the baseline's come first."""
-    first, second = (baseline, rule) if swapped else (rule, baseline)
-    references = [text for text in item.references if text.strip()]
-    rules = _RULES.format(
-        reference=_REFERENCE if references else "", turns=_TURNS if len(item.turns) > 1 else ""
-    )
-    parts = [_part("Reference answer", text) for text in references]
-    parts += [
-        _part("Assistant A", _conversation(item, first)),
-        _part("Assistant B", _conversation(item, second)),
-    ]
-    return [{"role": "system", "content": rules}, {"role": "user", "content": "\n\n".join(parts)}]
 
 
 def preferred(answer: str, *, swapped: bool) -> Preferred | None:
@@ -219,7 +214,7 @@ def _part(name: str, text: str) -> str:
     return f"<<< {name} begins >>>\n{text}\n<<< {name} ends >>>"
 
 
-def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
+def _pairs(store: RunStore, study_id: str) -> list[Question]:
     """Return every completed answer of a rule with its baseline's, if both texts are stored; plain
     decoding and placebos are not judged."""
     groups = list(read_answered(store, study_id))
@@ -231,5 +226,5 @@ def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
         baseline = plan.baseline(lane) if judged else None
         if baseline is not None and (task, baseline) in answers:
             strict = answers[task, baseline]
-            pairs.append(AnswerPair(task, lane, plan.item(one.task), one.texts, strict.texts))
+            pairs.append(Question(task, lane, plan.item(one.task), one.texts, strict.texts))
     return pairs

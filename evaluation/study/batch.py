@@ -83,16 +83,16 @@ def decode(
 
 def converse_together(
     session: Session, talks: Iterable[Talk], slots: int, *, filled: bool
-) -> Generator[tuple[Talk, ValueError | None], None, None]:
-    """Yield every conversation as it ends, or with why its turn cannot be run. A further turn waits
-    until a slot is free, like a conversation. ``filled``: runs are repeated so that a batch is full
-    to the end."""
+) -> Generator[Talk, None, None]:
+    """Yield every conversation when it has ended. A further turn waits until a slot is free, like a
+    conversation. ``filled``: runs are repeated so that a batch is full to the end."""
     waiting = deque[Talk]()
     for talk in talks:
-        if error := _invalid(session, talk):
-            yield talk, error
-        else:
+        if _goes_on(session, talk):
+            talk.seconds = 0.0
             waiting.append(talk)
+        else:
+            yield talk
     fillers = cycle([talk.config for talk in waiting] if filled else [])
     while waiting:
         running: dict[int, Talk] = {}
@@ -102,37 +102,40 @@ def converse_together(
                     continue
                 talk = running.pop(number)
                 talk.seconds += seconds
-                if not talk.goes_on(trace):
-                    yield talk, None
-                elif error := _invalid(session, talk):
-                    yield talk, error
-                else:
+                talk.add(trace)
+                if _goes_on(session, talk):
                     waiting.appendleft(talk)
+                else:
+                    yield talk
                 if not (running or waiting):
                     break
 
 
-def _invalid(session: Session, talk: Talk) -> ValueError | None:
+def _goes_on(session: Session, talk: Talk) -> bool:
+    """Return whether another turn follows, which can be run; else ``talk`` has the error."""
     try:
-        session.check(talk.config)
+        if talk.config:
+            session.check(talk.config)
     except ValueError as error:
-        return error
-    return None
+        talk.error = error
+    return talk.config is not None and talk.error is None
 
 
 def _taken(
-    waiting: deque[Talk], running: dict[int, Talk], fillers: Iterator[RunConfig]
+    waiting: deque[Talk], running: dict[int, Talk], fillers: Iterator[RunConfig | None]
 ) -> Iterator[RunConfig]:
     """Yield what begins next; ``fillers`` while others run. ``running``: by number, without
     fillers."""
     for number in count():
+        config = None
         if waiting:
             running[number] = waiting.popleft()
-            yield running[number].config
-        elif running and (filler := next(fillers, None)):
-            yield filler
-        else:
+            config = running[number].config
+        elif running:
+            config = next(fillers, None)
+        if config is None:
             return
+        yield config
 
 
 def without_times(trace: Trace) -> Trace:

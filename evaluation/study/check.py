@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
-from mars_core.drafting import Limit, context_limit
+from mars_core.drafting import context_limit
 from mars_core.rules import reads_score
 from mars_core.types import RunConfig
 from storage import RunStore
@@ -27,7 +27,7 @@ def check(plan: Plan, session: Session) -> None:
     settings = list(every_setting(plan, session))
     for config in settings:
         validate(config, session.pair)
-    limit = _limit(settings, session.pair)
+    limit = min(context_limit(session.pair, config.drafter) for config in settings)
     for suite in plan.suites:
         for item in suite.items:
             length = session.count_tokens(plan.prompt(item))
@@ -44,10 +44,6 @@ def every_setting(plan: Plan, session: Session) -> Iterator[RunConfig]:
     for temperature in plan.temperatures:
         for lane in range(len(plan.lanes)):
             yield config_of(plan, session, Task(0, 0, 0, temperature), lane)
-
-
-def _limit(settings: Iterable[RunConfig], pair: Pair) -> Limit:
-    return min(context_limit(pair, config.drafter) for config in settings)
 
 
 def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:

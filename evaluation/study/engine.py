@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from evaluation.plan.lane import BASELINE, MOST_SEEDS, SHARPENED
+from evaluation.plan.lane import BASELINE, SHARPENED
 from evaluation.plan.plan import Plan, Task
-from evaluation.study.placebo import placebo_of
-from evaluation.study.result import answer
+from evaluation.study.events import LaneProgress
+from evaluation.study.result import NAN, answer
 from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Job, RecordedRun, Stop, Wrote, follow
 from mars_core.models import PairSpec
-from mars_core.rules.placebo import PLACEBO
 from mars_core.types import ModelRef, RuleConfig, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
@@ -91,24 +91,6 @@ class Accelerated:
         return records[0].trace() if records else None
 
 
-def placebos_of(
-    plan: Plan, session: Session | None, task: Task, lane: int, imitated: Sequence[Trace]
-) -> tuple[RuleConfig, ...]:
-    """Return the rules of the turns of a task in a lane that imitates these runs."""
-    from mars_core.engine.build import protected  # imported here because it loads transformers
-
-    assert session is not None
-    chosen = plan.lanes[lane]
-    if chosen.rule.name != PLACEBO.name:
-        raise ValueError(
-            f"The lane {chosen.name} is a placebo with one probability, of an earlier version; only "
-            "that version can run it."
-        )
-    ids = protected(session.pair, plan.processors.protect)
-    draw = plan.seed_of(task) % 2**32 * MOST_SEEDS + int(chosen.rule.parameters["draw"])
-    return tuple(placebo_of(trace, chosen, draw, ids) for trace in imitated)
-
-
 def config_of(
     plan: Plan,
     session: Session | None,
@@ -152,32 +134,48 @@ class LaneRun(NamedTuple):
 @dataclass(slots=True)
 class Talk:
     """The conversation of a lane, whose turns continue its answers. ``config``: of the next turn;
-    ``rules``: of the turns, where they differ; ``traces``: of those that have ended; ``seconds``:
-    their part of the time of a batch."""
+    None where no other follows; ``rules``: of the turns, where they differ; ``traces``: of those
+    that have ended; ``error``: why a turn could not be started; ``seconds``: their part of the time
+    of a batch; ``strict``: that its traces are those of strict, which it would repeat."""
 
     of: LaneRun
-    config: RunConfig
     turns: Sequence[str]
+    config: RunConfig | None = None
     rules: Sequence[RuleConfig] = ()
     traces: list[Trace] = field(default_factory=list)
-    seconds: float = 0.0
+    error: ValueError | None = None
+    seconds: float = NAN
+    strict: bool = False
 
-    def goes_on(self, trace: Trace) -> bool:
-        """Add the trace of a turn; return whether another one follows. None does after a turn that
-        is not completed."""
+    def add(self, trace: Trace) -> None:
+        """Add the trace of a turn. No other follows one that is not completed."""
+        assert self.config is not None
         self.traces.append(trace)
-        number = len(self.traces)
-        if number == len(self.turns) or trace.status is not Status.COMPLETED:
-            return False
-        prompt = self.config.prompt.then(answer(trace), self.turns[number])
-        rule = self.rules[number] if self.rules else self.config.rule
-        self.config = replace(self.config, prompt=prompt, rule=rule)
-        return True
+        number, before = len(self.traces), self.config
+        self.config = None
+        if number < len(self.turns) and trace.status is Status.COMPLETED:
+            prompt = before.prompt.then(answer(trace), self.turns[number])
+            rule = self.rules[number] if self.rules else before.rule
+            self.config = replace(before, prompt=prompt, rule=rule)
 
 
-def converse(engine: LaneEngine, talk: Talk) -> Generator[int, None, None]:
-    """Yields as ``LaneEngine.run``. Raises ValueError where a turn cannot be started."""
-    while True:
+def converse(
+    engine: LaneEngine, talks: Iterable[Talk]
+) -> Generator[LaneProgress | Talk, None, None]:
+    """Yield every conversation when it has ended, one after the other, and its progress before."""
+    for talk in talks:
+        try:
+            with closing(_turns(engine, talk)) as written:
+                for tokens in accumulate(written):
+                    yield LaneProgress(talk.of.task, talk.of.lane, tokens)
+        except ValueError as error:  # the settings are invalid for this prompt
+            talk.error = error
+        yield talk
+
+
+def _turns(engine: LaneEngine, talk: Talk) -> Generator[int, None, None]:
+    while talk.config:
         trace = yield from engine.run(talk.config)
-        if trace is None or not talk.goes_on(trace):
+        if trace is None:
             return
+        talk.add(trace)

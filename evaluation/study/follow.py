@@ -6,8 +6,8 @@ not decoded again.
 from __future__ import annotations
 
 import random
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,7 +27,7 @@ from mars_core.counterfactual import (
     relaxed_positions,
     starts,
 )
-from mars_core.types import DraftMode, RunConfig, Status, StopReason, Token, Trace
+from mars_core.types import DraftMode, RunConfig, Status, StopReason, Trace
 from storage import RunStore, StoredResult
 from storage.scope import batches
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mars_core.session import Session
 
 RESULTS_A_READ = 20
+OWN = -1  # in the place of a start: strict's continuation is its own text
 
 
 class FollowProgress(NamedTuple):
@@ -48,33 +49,42 @@ class FollowProgress(NamedTuple):
 
 
 class RelaxedRun(NamedTuple):
-    """A completed run of a task, with all turns up to it."""
+    """A completed run of a task, with all turns up to it, and the positions whose tokens have been
+    followed."""
 
     id: str
     task: int
     turns: tuple[Trace, ...]
+    saved: frozenset[int]
 
     @property
     def trace(self) -> Trace:
         return self.turns[-1]
 
 
+class _Token(NamedTuple):
+    """A token that is followed. ``base``: the text up to it; where strict continues that with the
+    target's token, and where after the token itself."""
+
+    base: Trace
+    strict: int
+    relaxed: int
+
+
 @dataclass(slots=True)
 class _Open:
-    """Tokens of a run whose continuations are being decoded, by their start."""
+    """A run whose continuations are being decoded. ``tokens``: by position; ``continuations``: by
+    start."""
 
     run: RelaxedRun
-    of_token: dict[int, tuple[int, int]]
+    tokens: Mapping[int, _Token]
     continuations: dict[int, Trace] = field(default_factory=dict)
 
     @property
-    def starts(self) -> set[int]:
-        """Where strict continues."""
-        return {start for both in self.of_token.values() for start in both}
-
-    @property
-    def missing(self) -> list[int]:
-        return sorted(self.starts - self.continuations.keys())
+    def missing(self) -> dict[int, Trace]:
+        """Return the starts of the continuations that are not there, with what they continue."""
+        starts = {start: base for base, *both in self.tokens.values() for start in both}
+        return {start: starts[start] for start in sorted(starts.keys() - self.continuations)}
 
 
 def followed_plan(store: RunStore, study_id: str) -> Plan:
@@ -95,13 +105,12 @@ def follow_tokens(
     plan = followed_plan(store, study_id)
     relaxed = [each for each in store.results(study_id) if read_result(each.data).relaxed > 0]
 
-    def opened() -> Iterator[list[_Open]]:
-        for run, saved in _runs(store, relaxed):
-            wanted = _sampled(run, relaxed_positions(run.trace), sample)
-            left = [position for position in wanted if position not in saved]
-            yield [_Open(run, starts(run.trace, left))] if left else []
+    def opened(run: RelaxedRun) -> _Open:
+        wanted = _sampled(run, relaxed_positions(run.trace), sample)
+        both = starts(run.trace, set(wanted) - run.saved)
+        return _Open(run, {each: _Token(run.trace, *both[each]) for each in both})
 
-    return _follow(store, plan, session, slots, relaxed, opened())
+    return _follow(store, plan, session, slots, relaxed, opened)
 
 
 def intervene(
@@ -116,17 +125,20 @@ def intervene(
     ids = protected(session.pair, plan.processors.protect)
     strict = [each for each in store.results(study_id) if intervened(plan, each)]
 
-    def opened() -> Iterator[list[_Open]]:
-        for run, saved in _runs(store, strict):
-            tokens = {
-                position: token
-                for position, token in rejected_tokens(run.trace).items()
-                if token.id not in ids
-            }
-            wanted = _sampled(run, tokens, plan.interventions)
-            yield [_alone(run, tokens[each], eos) for each in wanted if each not in saved]
+    def opened(run: RelaxedRun) -> _Open:
+        rejected = {
+            position: token
+            for position, token in rejected_tokens(run.trace).items()
+            if token.id not in ids
+        }
+        tokens = {
+            each: _Token(relaxed_alone(run.trace, rejected[each], eos), OWN, each + 1)
+            for each in _sampled(run, rejected, plan.interventions)
+            if each not in run.saved
+        }
+        return _Open(run, tokens, {OWN: run.trace})
 
-    return _follow(store, plan, session, slots, strict, opened())
+    return _follow(store, plan, session, slots, strict, opened)
 
 
 def intervened(plan: Plan, result: StoredResult) -> bool:
@@ -136,42 +148,35 @@ def intervened(plan: Plan, result: StoredResult) -> bool:
     return lane.rule.name == BASELINE and not sampled and plan.writes_anew(result.task)
 
 
-def _alone(run: RelaxedRun, token: Token, eos: Collection[int]) -> _Open:
-    alone = relaxed_alone(run.trace, token, eos)
-    of_token = starts(alone, [token.position])
-    begin, _ = of_token[token.position]
-    return _Open(run._replace(turns=(*run.turns[:-1], alone)), of_token, {begin: run.trace})
-
-
 def _follow(
     store: RunStore,
     plan: Plan,
     session: Session,
     slots: int,
     results: Sequence[StoredResult],
-    runs: Iterable[Sequence[_Open]],
+    opened: Callable[[RelaxedRun], _Open],
 ) -> Iterator[FollowProgress]:
-    """``runs``: those of the results, with what is left of each."""
+    """Follow tokens of the runs of these results, ``opened`` one after the other."""
     progress = FollowProgress(sum(len(each.run_ids) for each in results))
-    left, ready = Counter[str](), deque[_Open]()
-    waiting, number = dict[int, tuple[_Open, int]](), count()
+    waiting, number, ready = dict[int, tuple[_Open, int]](), count(), deque[_Open]()
 
     def configs() -> Iterator[RunConfig]:
         nonlocal progress
-        for some in runs:
-            if not some:
+        for one in map(opened, _runs(store, results)):
+            if not one.tokens:
                 progress = progress._replace(done=progress.done + 1)
-            for one in some:
-                left[one.run.id] += 1
-            for one in some:
-                for start in one.missing:
-                    if config := continued(one.run.trace, start):
-                        waiting[next(number)] = one, start
-                        yield config
-                    else:
-                        one.continuations[start] = one.run.trace
-                if not one.missing:
-                    ready.append(one)
+                continue
+            decoded = []
+            for start, base in one.missing.items():
+                if config := continued(base, start):
+                    decoded.append((start, config))
+                else:
+                    one.continuations[start] = base
+            if not decoded:
+                ready.append(one)
+            for start, config in decoded:
+                waiting[next(number)] = one, start
+                yield config
 
     def saved() -> Iterator[FollowProgress]:
         nonlocal progress
@@ -180,12 +185,11 @@ def _follow(
             followed = list(_followed(plan, one))
             if followed:
                 store.save_counterfactuals(one.run.id, followed)
-            left[one.run.id] -= 1
             progress = FollowProgress(
                 progress.runs,
-                progress.done + (not left[one.run.id]),
+                progress.done + 1,
                 progress.tokens + len(followed),
-                progress.failed + len(one.of_token) - len(followed),
+                progress.failed + len(one.tokens) - len(followed),
             )
             yield progress
 
@@ -199,10 +203,7 @@ def _follow(
     yield progress
 
 
-def _runs(
-    store: RunStore, results: Sequence[StoredResult]
-) -> Iterator[tuple[RelaxedRun, frozenset[int]]]:
-    """Yield every run with the positions that are saved."""
+def _runs(store: RunStore, results: Sequence[StoredResult]) -> Iterator[RelaxedRun]:
     for some in batches(results, RESULTS_A_READ):
         ids = [run_id for result in some for run_id in result.run_ids]
         traces, saved = store.traces(ids), store.counterfactuals(ids)
@@ -217,7 +218,7 @@ def _runs(
                         "version can follow them."
                     )
                 known = frozenset(token.position for token in saved.get(run_id, ()))
-                yield RelaxedRun(run_id, result.task, tuple(turns)), known
+                yield RelaxedRun(run_id, result.task, tuple(turns), known)
 
 
 def _sampled(run: RelaxedRun, positions: Collection[int], sample: int | None) -> list[int]:
@@ -228,12 +229,11 @@ def _sampled(run: RelaxedRun, positions: Collection[int], sample: int | None) ->
 
 
 def _followed(plan: Plan, done: _Open) -> Iterator[Counterfactual]:
-    run = done.run.trace
-    for position, both in done.of_token.items():
+    for position, (base, *both) in done.tokens.items():
         strict, relaxed = (done.continuations[start] for start in both)
-        rejected, accepted = ending(run, strict, position), ending(run, relaxed, position)
+        rejected, accepted = ending(base, strict, position), ending(base, relaxed, position)
         if rejected and accepted:
-            token = compared(run, position, rejected, accepted)
+            token = compared(base, position, rejected, accepted)
             yield _graded(plan, done.run, token, (strict, relaxed))
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from threading import Event as Flag
 
 from evaluation.plan.plan import Plan
@@ -22,7 +23,7 @@ from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess, LaneEngine
 from evaluation.study.events import LaneEnded
 from evaluation.study.runner import Runner
-from evaluation.study.worker import Work, Worker, WorkerEvent
+from evaluation.study.worker import Work, WorkerEvent
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from mars_core.settings.command_line import machine
@@ -57,14 +58,13 @@ def local_runner(plan: Plan, session: Session | None, engine: LaneEngine) -> Run
     return Runner(plan, session, engine, plan.batch if isinstance(engine, InProcess) else 1)
 
 
-def in_threads(work: Work, plan: Plan, session: Session | None, engine: LaneEngine) -> Waves:
-    """Start as many workers as the plan has requests in flight."""
+def in_threads(work: Work, runner: Runner) -> Waves:
+    """Start as many threads as the plan has requests in flight."""
     tasks = work.store.open_tasks(work.study_id)
-    for below, threads in plan.waves:
+    for below, threads in runner.plan.waves:
         left = deque(task for task in tasks if task < below)
         tasks = tasks[len(left) :]
-        runners = [local_runner(plan, session, engine) for _ in range(threads)]
-        yield [Worker(work, runner, left).events() for runner in runners]
+        yield [work.run(replace(runner), left) for _ in range(threads)]
 
 
 def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:

@@ -3,14 +3,14 @@ models, not the store."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, cycle, islice
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
+from evaluation.plan.lane import MOST_SEEDS
 from evaluation.plan.plan import Plan
 from evaluation.scoring.metrics import scores
 from evaluation.study.batch import converse_together, without_times
@@ -20,7 +20,6 @@ from evaluation.study.engine import (
     Talk,
     config_of,
     converse,
-    placebos_of,
 )
 from evaluation.study.events import (
     LaneEnded,
@@ -30,6 +29,7 @@ from evaluation.study.events import (
     Stopped,
     TaskEnded,
 )
+from evaluation.study.placebo import placebo_of
 from evaluation.study.result import (
     answer,
     refused,
@@ -38,6 +38,7 @@ from evaluation.study.result import (
     without_shifts,
 )
 from mars_core.jobs import RUN_FAILURES, execution_order
+from mars_core.rules.placebo import PLACEBO
 from mars_core.types import DrafterConfig, RuleConfig, Status, StopReason, Trace
 
 if TYPE_CHECKING:
@@ -80,14 +81,20 @@ class Runner:
                 yield self._task_ended(task)
         for slots, lanes in self._lots(tasks):
             yield from self._warm_up(lanes, slots)
-            run = self._alone(lanes) if slots == 1 else self._together(lanes, slots)
-            with closing(run) as events:
+            talks = map(self._talk, lanes)  # a placebo's after what it imitates has ended
+            events: Generator[LaneProgress | Talk, None, None] = (
+                converse(self.engine, talks) if slots == 1 else self._together(talks, slots)
+            )
+            with closing(events):
                 for event in events:
-                    yield event
-                    if isinstance(event, LaneEnded):
-                        left[event.task] -= 1
-                        if not left[event.task]:
-                            yield self._task_ended(event.task)
+                    if isinstance(event, LaneProgress):
+                        yield event
+                        continue
+                    yield self._ended(event)
+                    task = event.of.task
+                    left[task] -= 1
+                    if not left[task]:
+                        yield self._task_ended(task)
 
     def _lots(self, tasks: Mapping[int, LaneTraces]) -> Iterator[tuple[int, Sequence[LaneRun]]]:
         """Lanes that run one after the other, or in so many slots of one batch; each task's in
@@ -136,66 +143,62 @@ class Runner:
                 for _ in self.session.together(islice(cycle(short), slots), slots):
                     yield None
 
-    def _alone(self, lanes: Iterable[LaneRun]) -> Generator[RunnerEvent, None, None]:
-        for lane in lanes:
-            talk = self._talk(lane)
-            if isinstance(talk, LaneEnded):
-                yield talk
-                continue
-            try:
-                with closing(converse(self.engine, talk)) as written:
-                    for tokens in accumulate(written):
-                        yield LaneProgress(lane.task, lane.lane, tokens)
-            except ValueError as error:  # the settings are invalid for this prompt
-                yield _refused(lane, error)
-            else:
-                yield self._ended(lane, tuple(talk.traces))
-
-    def _together(self, lanes: Iterable[LaneRun], slots: int) -> Generator[RunnerEvent, None, None]:
+    def _together(self, talks: Iterable[Talk], slots: int) -> Generator[Talk, None, None]:
         assert self.session is not None
-        talks = list[Talk]()
-        for lane in lanes:
-            talk = self._talk(lane)
-            if isinstance(talk, LaneEnded):
-                yield talk
-            else:
-                talks.append(talk)
         filled = self.filled or bool(self.plan.loads)
-        with closing(converse_together(self.session, talks, slots, filled=filled)) as ends:
-            for talk, error in ends:
-                if error:
-                    yield _refused(talk.of, error)
-                else:
-                    yield self._ended(talk.of, tuple(talk.traces), talk.seconds)
+        return converse_together(self.session, talks, slots, filled=filled)
 
     def _rules(self, lane: LaneRun) -> tuple[RuleConfig, ...]:
         """Return the rules of the turns of a placebo; empty for other lanes. Raises ValueError
         where there are no runs to imitate."""
+        from mars_core.engine.build import protected  # imported here because it loads transformers
+
         if not self._imitates(lane.lane):
             return ()
-        number = self.plan.imitated(lane.lane)
+        plan, chosen = self.plan, self.plan.lanes[lane.lane]
+        number = plan.imitated(lane.lane)
         if not (traces := self._completed(lane.task).get(number)):
-            name = self.plan.lanes[number].name
+            name = plan.lanes[number].name
             raise ValueError(f"{name} has no completed run here that could be imitated.")
-        plan = self.plan
-        return placebos_of(plan, self.session, plan.task(lane.task), lane.lane, traces)
+        if chosen.rule.name != PLACEBO.name:
+            raise ValueError(
+                f"The lane {chosen.name} is a placebo with one probability, of an earlier version; "
+                "only that version can run it."
+            )
+        assert self.session is not None
+        ids = protected(self.session.pair, plan.processors.protect)
+        seed = plan.seed_of(plan.task(lane.task)) % 2**32
+        draw = seed * MOST_SEEDS + int(chosen.rule.parameters["draw"])
+        return tuple(placebo_of(trace, chosen, draw, ids) for trace in traces)
 
-    def _talk(self, lane: LaneRun) -> Talk | LaneEnded:
-        """Return the conversation of a lane; that of a placebo ends without one where it relaxes
-        nothing, so that its text is the baseline's, or has no runs to imitate."""
+    def _talk(self, lane: LaneRun) -> Talk:
+        """Return the conversation of a lane; that of a placebo which relaxes nothing has ended: its
+        text is the baseline's, whose runs are not stored again."""
         task = self.plan.task(lane.task)
+        talk = Talk(lane, self.plan.item(task).turns)
         try:
-            rules = self._rules(lane)
-            if rules and not any(rule.parameters["relaxed"] for rule in rules):
-                return self._as_strict(lane)
-            first = config_of(self.plan, self.session, task, lane.lane, rules[0] if rules else None)
+            talk.rules = self._rules(lane)
+            if talk.rules and not any(rule.parameters["relaxed"] for rule in talk.rules):
+                talk.strict, talk.traces = True, self._strict(lane)
+            else:
+                first = talk.rules[0] if talk.rules else None
+                talk.config = config_of(self.plan, self.session, task, lane.lane, first)
         except ValueError as error:
-            return _refused(lane, error)
-        return Talk(lane, first, self.plan.item(task).turns, rules)
+            talk.error = error
+        return talk
 
-    def _ended(
-        self, lane: LaneRun, traces: tuple[Trace, ...], batch_s: float = math.nan
-    ) -> LaneEnded:
+    def _strict(self, lane: LaneRun) -> list[Trace]:
+        """Return the runs of the baseline of a lane, without times."""
+        baseline = self.plan.baseline(lane.lane)
+        traces = None if baseline is None else self._completed(lane.task).get(baseline)
+        if not traces:
+            raise ValueError("Strict has no completed run here.")
+        return list(map(without_times, traces))
+
+    def _ended(self, talk: Talk) -> LaneEnded:
+        lane, traces = talk.of, tuple(talk.traces)
+        if talk.error:
+            return LaneEnded(*lane, (), refused(talk.error))
         if not traces or traces[-1].status is Status.CANCELLED:
             raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
         plan, task = self.plan, self.plan.task(lane.task)
@@ -206,22 +209,13 @@ class Runner:
             else {}
         )
         self._ran[lane.task][lane.lane] = traces
-        result = result_of(traces, scored, batch_s)
+        result = result_of(traces, scored, talk.seconds)
         if plan.lanes[lane.lane].scale < 1:  # its runs know the lower temperature alone
             result = without_shifts(result)
+        if talk.strict:
+            eligible = sum(float(rule.parameters["of"]) for rule in talk.rules)
+            return LaneEnded(*lane, (), replace(result, due=0.0, eligible=eligible, batch=1))
         return LaneEnded(*lane, traces, result)
-
-    def _as_strict(self, lane: LaneRun) -> LaneEnded:
-        """Return the result of a placebo that relaxes nothing: that of its baseline, whose runs are
-        not stored again; it has no times."""
-        baseline = self.plan.baseline(lane.lane)
-        traces = None if baseline is None else self._completed(lane.task).get(baseline)
-        if not traces:
-            return _refused(lane, ValueError("Strict has no completed run here."))
-        ended = self._ended(lane, tuple(map(without_times, traces)))
-        eligible = sum(float(rule.parameters["of"]) for rule in self._rules(lane))
-        result = replace(ended.result, due=0.0, eligible=eligible, batch=1)
-        return ended._replace(traces=(), result=result)
 
     def _completed(self, task: int) -> dict[int, tuple[Trace, ...]]:
         """Return the completed lanes of a task."""
@@ -247,10 +241,6 @@ def relatives_of(
         if beside is not None:
             relatives[lane] = relative_of(traces, beside, none).as_dict()
     return relatives
-
-
-def _refused(lane: LaneRun, error: ValueError) -> LaneEnded:
-    return LaneEnded(*lane, (), refused(error))
 
 
 def chunk_of(plan: Plan, batch: int) -> int:

@@ -9,35 +9,30 @@ import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from evaluation.plan.plan import Plan
 from evaluation.plan.valid import MAX_BATCH
-from evaluation.study.engine import LaneEngine
-from evaluation.study.launch import Events, Waves, local_runner
+from evaluation.study.launch import Events, Waves
 from evaluation.study.result import LaneResult, read_result
-from evaluation.study.worker import Work, Worker
+from evaluation.study.runner import Runner
+from evaluation.study.worker import Work
 from mars_core.types import Status
-
-if TYPE_CHECKING:
-    from mars_core.session import Session
 
 SIZES = (1, 4, 8, 16, 32, 64, 128, MAX_BATCH)
 LEAST = 4  # tasks of a size
 
 
-def in_trials(work: Work, plan: Plan, session: Session, engine: LaneEngine) -> Waves:
-    """Work as ``launch.in_threads``, in one thread. Raises ValueError for other models."""
-    runner = local_runner(plan, session, engine)
+def in_trials(work: Work, runner: Runner) -> Waves:
+    """Work as ``launch.in_threads``, in one thread."""
 
     def events(tasks: Iterable[int], size: int, *, filled: bool) -> Events:
-        session.pair.engines.clear()  # those of another size
-        sized = replace(runner, batch=size, filled=filled)
-        return Worker(work, sized, deque(tasks)).events()
+        if runner.session:
+            runner.session.pair.engines.clear()  # those of another size
+        return work.run(replace(runner, batch=size, filled=filled), deque(tasks))
 
-    for size, tasks in trials(plan):
+    for size, tasks in trials(runner.plan):
         left = tasks.intersection(work.store.open_tasks(work.study_id))
         yield [events(sorted(left), size, filled=True)]
     if others := work.store.open_tasks(work.study_id):

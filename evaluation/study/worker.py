@@ -61,6 +61,19 @@ class Work:
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
         return {lane: tuple(filter(None, each)) if all(each) else () for lane, each in runs.items()}
 
+    def run(
+        self, runner: Runner, tasks: deque[int], others: LaneTraces | None = None
+    ) -> Generator[WorkerEvent, None, None]:
+        """Run tasks in this thread until none is left; several threads may share them. ``others``:
+        lanes that count as done, without traces; as these may follow, no task is closed. Closing it
+        drops what runs. Raises Stopped and StorageError."""
+        name = process_name()
+        while chunk := taken(tasks, runner.chunk):
+            left = {task: {**(others or {}), **self.traces(task)} for task in chunk}
+            with closing(runner.run(left)) as events:
+                for event in events:
+                    yield self.commit(event, name, closes=not others) if event else None
+
     def go_on(self) -> None:
         """Note that the study is worked on; to be called now and then."""
         if time.monotonic() - self._renewed_at > AT_WORK_S / 4:
@@ -87,27 +100,6 @@ class Work:
             log.warning("%s", error)
             return None
         return event
-
-
-@dataclass(slots=True)
-class Worker:
-    """Runs tasks in this thread. ``tasks``: those left, which several workers may share.
-    ``others``: lanes that count as done, without traces; as these may follow, no task is closed."""
-
-    work: Work
-    runner: Runner
-    tasks: deque[int]
-    others: LaneTraces = field(default_factory=dict)
-
-    def events(self) -> Generator[WorkerEvent, None, None]:
-        """Works until no task is left. Closing it drops what runs. Raises Stopped and
-        StorageError."""
-        name = process_name()
-        while chunk := taken(self.tasks, self.runner.chunk):
-            tasks = {task: {**self.others, **self.work.traces(task)} for task in chunk}
-            with closing(self.runner.run(tasks)) as events:
-                for event in events:
-                    yield self.work.commit(event, name, closes=not self.others) if event else None
 
 
 def taken(tasks: deque[int], count: int) -> list[int]:

@@ -6,13 +6,13 @@ Tables are those of storage.export. JSON is ASCII. A non-finite number is null o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from sqlalchemy import RowMapping, select
+from sqlalchemy import select
 
 from storage.export import atomic, write_csv, write_parquet
 from storage.export.cells import finite
@@ -91,11 +91,6 @@ def _rows(store: RunStore, table: Table, *but: str) -> Iterator[dict[str, Any]]:
     """Yield all columns ``but`` some, in order of creation, without damaged rows."""
     columns = [column for column in table.__table__.columns if column.name not in but]
     rows = select(*columns).order_by(table.created_at, table.id)
-
-    def read(some: list[str]) -> Sequence[RowMapping]:
-        with store.read() as connection:
-            return connection.execute(rows.where(table.id.in_(some))).mappings().all()
-
     name = "study" if table is Study else "comparison"
     for page in ids_in_order(store, table, store.scope.of(table), ROWS_A_READ):
-        yield from map(dict, store.intact(read, name, page))
+        yield from store.rows(rows, table.id, name, dict, page)

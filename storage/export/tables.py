@@ -16,10 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import select
 
-from storage.connection import NOT_READ
-from storage.errors import explained
 from storage.export.cells import finite
 from storage.export.columns import (
     COUNTERFACTUALS,
@@ -32,9 +29,8 @@ from storage.export.columns import (
     ExportColumn,
     arrow_schema,
 )
-from storage.export.reading import TV_KIND, checked_ids, pages_of, runs_of
+from storage.export.reading import TV_KIND, pages_of, run_ids_of, runs_of
 from storage.runs.votes import votes_of
-from storage.schema import RunTrace
 from storage.store import RunStore
 from storage.traces.flat import (
     NODE,
@@ -51,7 +47,6 @@ from storage.traces.packing import checked, unpack
 
 TOKENS_A_TABLE = 20_000
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
-HeadRows = dict[str, dict[str, Any]]  # runs by id
 _OF_VOTE = {
     "vote_id": "id",
     "left_run_id": "left_run",
@@ -62,10 +57,13 @@ _OF_VOTE = {
 
 @dataclass(frozen=True)
 class Export:
-    """One exported file. ``read``: its rows of a few existing comparisons."""
+    """One exported file. ``read``: its rows of a few existing runs (``of_runs``) or comparisons, by
+    id; ``what``, with an id, names a damaged one."""
 
     columns: tuple[ExportColumn, ...]
+    what: str
     read: Callable[[RunStore, list[str]], Iterable[pa.Table]]
+    of_runs: bool = True
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -76,17 +74,17 @@ class Export:
     ) -> Iterator[pa.Table]:
         """Return all rows, or those of some comparisons. Raises StorageError for an unknown id,
         before the first row."""
-        pages = pages_of(store, checked_ids(store, comparison_ids))
-        return (table for page in pages for table in self.read(store, page) if len(table))
-
-
-def _run_values(store: RunStore, page: list[str]) -> list[pa.Table]:
-    names = [each.name for each in RUNS[1:]]
-
-    def read(some: list[str]) -> list[pa.Table]:
-        return [table_of(RUNS, runs_of(store, some, *names))]
-
-    return store.intact(read, "runs of the comparison", page)
+        pages, read = pages_of(store, comparison_ids), partial(self.read, store)
+        runs_of_page = partial(run_ids_of, store, tokens=TOKENS_A_TABLE)
+        groups = (
+            group
+            for page in pages
+            for group in (
+                store.intact(runs_of_page, "comparison", page) if self.of_runs else [page]
+            )
+        )
+        every = (table for group in groups for table in store.intact(read, self.what, group))
+        return (table for table in every if len(table))
 
 
 def table_of(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -120,30 +118,6 @@ def trace_table(name: str, runs: Sequence[Mapping[str, Any]], flat: Flat) -> pa.
     values["step"] = numbered(flat[f"step.{name}"]) - starts(flat["run.steps"])[run_of_row]
     values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
     return pa.table({column: values[column] for column in schema.names})
-
-
-def _trace_values(name: str, store: RunStore, page: list[str]) -> Iterator[pa.Table]:
-    """Reads the tokens or the nodes of some short runs together, or of one long one."""
-
-    def built(heads: HeadRows, some: list[str]) -> Iterator[pa.Table]:
-        packed = _packed(store, some)
-        runs = [heads[id_] for id_ in some if id_ in packed]
-        if not runs:
-            return
-        with explained(NOT_READ, store.location):
-            flat = unpack([packed[run["run_id"]] for run in runs])
-        yield trace_table(name, runs, flat)
-
-    for heads in _together(store, page):
-        yield from store.intact(partial(built, heads), "trace of the run", [*heads])
-
-
-def _packed(store: RunStore, run_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the stored traces of those runs that are there."""
-    traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data)
-    with store.read() as connection:
-        rows = connection.execute(traces.where(RunTrace.run_id.in_(run_ids))).all()
-    return {id_: checked(version, data) for id_, version, data in rows}
 
 
 def _tokens(flat: Flat, pieces: Any) -> dict[str, Any]:
@@ -189,48 +163,37 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
     }
 
 
-def _counterfactual_values(store: RunStore, page: list[str]) -> list[pa.Table]:
-    def read(heads: HeadRows, some: list[str]) -> list[pa.Table]:
-        tokens = store.counterfactuals(some)
-        rows = [heads[id_] | asdict(token) for id_ in some for token in tokens.get(id_, ())]
-        return [table_of(COUNTERFACTUALS, rows)]
-
-    heads = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
-    return store.intact(partial(read, heads), "followed tokens of the run", [*heads])
-
-
-def _vote_values(store: RunStore, page: list[str]) -> list[pa.Table]:
-    def read(some: list[str]) -> list[pa.Table]:
-        with store.read() as connection:
-            votes = votes_of(connection, some)
-        rows = [
-            {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
-            for vote in votes
-        ]
-        return [table_of(VOTES, rows)]
-
-    return store.intact(read, "vote of the comparison", page)
-
-
 _OF_ROWS = {"tokens": _tokens, "nodes": _nodes}
+
+
+def _runs(store: RunStore, run_ids: list[str]) -> list[pa.Table]:
+    return [table_of(RUNS, runs_of(store, run_ids, *(each.name for each in RUNS[1:])))]
+
+
+def _traces(name: str, store: RunStore, run_ids: list[str]) -> list[pa.Table]:
+    runs = runs_of(store, run_ids, *_HEAD, TV_KIND, "version", "data")
+    runs = [run for run in runs if run["data"] is not None]
+    packed = [checked(run["version"], run["data"]) for run in runs]
+    return [trace_table(name, runs, unpack(packed))] if runs else []
+
+
+def _counterfactuals(store: RunStore, run_ids: list[str]) -> list[pa.Table]:
+    tokens, heads = store.counterfactuals(run_ids), runs_of(store, run_ids, *_HEAD)
+    rows = [head | asdict(token) for head in heads for token in tokens.get(head["run_id"], ())]
+    return [table_of(COUNTERFACTUALS, rows)]
+
+
+def _votes(store: RunStore, comparison_ids: list[str]) -> list[pa.Table]:
+    names = [each.name for each in VOTES[1:]]
+    votes = votes_of(store, comparison_ids)
+    rows = [{name: getattr(vote, _OF_VOTE.get(name, name)) for name in names} for vote in votes]
+    return [table_of(VOTES, rows)]
+
+
 EXPORTS = {
-    "runs": Export(RUNS, _run_values),
-    "tokens": Export(TOKENS, partial(_trace_values, "tokens")),
-    "nodes": Export(NODES, partial(_trace_values, "nodes")),
-    "counterfactuals": Export(COUNTERFACTUALS, _counterfactual_values),
-    "votes": Export(VOTES, _vote_values),
+    "runs": Export(RUNS, "run", _runs),
+    "tokens": Export(TOKENS, "trace of the run", partial(_traces, "tokens")),
+    "nodes": Export(NODES, "trace of the run", partial(_traces, "nodes")),
+    "counterfactuals": Export(COUNTERFACTUALS, "followed tokens of the run", _counterfactuals),
+    "votes": Export(VOTES, "vote of the comparison", _votes, of_runs=False),
 }
-
-
-def _together(store: RunStore, page: list[str]) -> Iterator[HeadRows]:
-    """Yield the heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
-    run."""
-    batch: HeadRows = {}
-    for run in runs_of(store, page, *_HEAD, TV_KIND, "new_tokens"):
-        tokens = sum(each["new_tokens"] for each in batch.values())
-        if batch and tokens + run["new_tokens"] > TOKENS_A_TABLE:
-            yield batch
-            batch = {}
-        batch[run["run_id"]] = run
-    if batch:
-        yield batch

@@ -10,17 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from storage.traces.flat import (
-    NODE,
     OUTCOMES,
     PIECE,
-    STEP,
-    TOKEN,
     Flat,
     index_in_group,
     numbered,
     starts,
 )
-from storage.traces.packing import ABSENT, columns_of
+from storage.traces.packing import columns_of
 
 MAX_ROWS = 2**21  # tokens, drafted nodes or alternatives of a run
 MAX_UNIFORMS = 2**20  # of a run; longer runs stored their uniforms
@@ -30,8 +27,8 @@ _REJECTED = OUTCOMES.index("rejected")
 
 
 def read_first(data: bytes, seed: int, plain: Callable[[str], str]) -> Flat:
-    """Return the columns of a run, its pieces made ``plain``. Raises LookupError, ValueError and
-    others for damaged bytes."""
+    """Return the columns of a run that were stored or follow from those, its pieces made ``plain``.
+    Raises LookupError, ValueError and others for damaged bytes."""
     run = _First(columns_of(data))
     run.add_texts()
     run.add_alternatives()
@@ -54,16 +51,7 @@ class _First:
         first = np.ones(len(parent), bool)
         first[1:] = (np.diff(self._step_of_row) != 0) | (np.diff(parent) != 0)
         self._position_of_row = np.cumsum(first) - 1
-        tables = (
-            ("step", STEP, len(steps)),
-            ("token", TOKEN, self._tokens),
-            ("node", NODE, self._nodes),
-        )
-        self.flat: Flat = {
-            f"{table}.{name}": np.full(rows, ABSENT[kind], kind)
-            for table, numbers, rows in tables
-            for name, kind in numbers.items()
-        }
+        self.flat: Flat = {}
         for name in (name for name in stored if "@" not in name and f"{name}@" not in stored):
             by_row = name.startswith("token.") and name != "token.top"
             self.flat[name] = self._by_row(stored[name]) if by_row else stored[name]

@@ -85,13 +85,8 @@ class Runs(Connected):
         """Return ``make`` of ``columns`` and the trace of each run, without missing and damaged
         ones."""
         runs = self._runs(*columns, *TRACE).join(RunTrace, RunTrace.run_id == RunRow.id)
-
-        def read(some: list[str]) -> list[tuple[str, T]]:
-            with self.read() as connection:
-                rows = connection.execute(runs.where(RunRow.id.in_(some))).mappings().all()
-            return [(row["id"], make(row)) for row in rows]
-
-        return dict(self.intact(read, "run", run_ids))
+        pairs = self.rows(runs, RunRow.id, "run", lambda row: (row["id"], make(row)), run_ids)
+        return dict(pairs)
 
     def _runs(self, *columns: Any) -> Select[*tuple[Any, ...]]:
         """Select ``columns`` of the runs in the scope and of their comparisons."""

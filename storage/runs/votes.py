@@ -25,7 +25,7 @@ from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import OF_LABEL, run_label
 from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
-from storage.scope import check_id, live, new_id, scope_of, unknown
+from storage.scope import Scope, check_id, live, new_id, unknown
 
 _LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
 _SIDES = {"left": _LEFT, "right": _RIGHT}
@@ -110,7 +110,7 @@ class Votes(Connected):
         """Replace the comment (at most 10,000 characters)."""
         with self._write("The comment was not saved") as connection:
             check_id(vote_id, "vote")
-            if connection.execute(_votes(connection).where(Vote.id == vote_id)).first() is None:
+            if connection.execute(_votes(self.scope).where(Vote.id == vote_id)).first() is None:
                 raise unknown(vote_id, "vote")
             connection.execute(
                 update(Vote).where(Vote.id == vote_id).values(comment=checked("comment", comment))
@@ -118,9 +118,8 @@ class Votes(Connected):
 
     def votes(self, limit: int | None = None) -> tuple[StoredVote, ...]:
         """Return the votes, the latest first."""
-        with self.read() as connection:
-            latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
-            return self._intact_rows(connection, latest.limit(limit), Vote.id, "vote", _stored)
+        latest = _votes(self.scope).order_by(Vote.created_at.desc(), Vote.id.desc())
+        return tuple(self.rows(latest.limit(limit), Vote.id, "vote", _stored))
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""
@@ -136,28 +135,24 @@ class Votes(Connected):
             .where(~select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists())
         )
         counted: Counter[tuple[str, str, Choice | None]] = Counter()
-        with self.read() as connection:
-            for each in (votes, same):
-                counted.update(
-                    self._intact_rows(
-                        connection,
-                        each,
-                        ComparisonRow.id,
-                        "vote of the comparison",
-                        lambda row: (*_labels(row), row["choice"]),
-                    )
+        for each in (votes, same):
+            counted.update(
+                self.rows(
+                    each,
+                    ComparisonRow.id,
+                    "vote of the comparison",
+                    lambda row: (*_labels(row), row["choice"]),
                 )
+            )
         return tuple(VoteCount(*which, count) for which, count in counted.items())
 
 
-def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
+def votes_of(store: Connected, comparison_ids: list[str]) -> list[StoredVote]:
     """Return the votes in the order of the comparisons."""
-    rows = connection.execute(
-        _votes(connection).where(Vote.comparison_id.in_(comparison_ids))
-    ).mappings()
-    return tuple(
-        map(_stored, sorted(rows, key=lambda row: comparison_ids.index(row["comparison_id"])))
-    )
+    votes = _votes(store.scope).where(Vote.comparison_id.in_(comparison_ids))
+    with store.read() as connection:
+        stored = list(map(_stored, connection.execute(votes).mappings()))
+    return sorted(stored, key=lambda vote: comparison_ids.index(vote.comparison_id))
 
 
 def _run(connection: Connection, comparison_id: str, lane: int) -> str:
@@ -171,8 +166,8 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     return row
 
 
-def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:
-    scope, runs = scope_of(connection), (_LEFT.id.label("left_run"), _RIGHT.id.label("right_run"))
+def _votes(scope: Scope) -> Select[*tuple[Any, ...]]:
+    runs = (_LEFT.id.label("left_run"), _RIGHT.id.label("right_run"))
     columns = (Vote.id, Vote.comparison_id, Vote.created_at, Vote.choice, Vote.comment)
     votes = select(*columns, ComparisonRow.prompt, *runs, *_LABELS).select_from(_VOTED)
     return votes.where(*live(scope), *scope.votes)

@@ -71,10 +71,4 @@ class Judgements(Results):
         columns = [column for column in Judgement.__table__.columns if column.name != "study_id"]
         statement = select(*columns).where(Judgement.study_id == study_id)
         statement = statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped)
-
-        def read(some: list[int]) -> list[StoredJudgement]:
-            with self.read() as connection:
-                rows = connection.execute(statement.where(Judgement.task.in_(some)))
-                return [StoredJudgement(*row) for row in rows]
-
-        return self._by_task(study_id, Judgement, read)
+        return self._by_task(study_id, statement, Judgement, lambda row: StoredJudgement(**row))

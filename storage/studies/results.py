@@ -3,7 +3,7 @@ another try."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from sqlalchemy import (
     JSON,
     Connection,
     RowMapping,
+    Select,
     delete,
     insert,
     select,
@@ -107,7 +108,11 @@ class Results(Connected):
 
     def task_results(self, study_id: str, task: int) -> dict[int, StoredResult]:
         """Lane → result of a task, which may be unfinished."""
-        return {result.lane: result for result in self._results(study_id, StudyResult.task == task)}
+        statement = _of_study(study_id).where(StudyResult.task == task)
+        with self.read() as connection:
+            row_of(connection, Study, study_id)
+            stored = list(map(_stored, connection.execute(statement).mappings()))
+        return {result.lane: result for result in stored}
 
     def finish_task(
         self, study_id: str, task: int, relatives: Relatives, *, done: bool = True
@@ -126,26 +131,20 @@ class Results(Connected):
 
     def results(self, study_id: str) -> tuple[StoredResult, ...]:
         """Return all results, also those of tasks that are not done, by task, then lane."""
-
-        def read(some: list[int]) -> tuple[StoredResult, ...]:
-            return self._results(study_id, StudyResult.task.in_(some))
-
-        return self._by_task(study_id, StudyResult, read)
+        return self._by_task(study_id, _of_study(study_id), StudyResult, _stored)
 
     def _by_task(
         self,
         study_id: str,
+        rows: Select[*tuple[Any, ...]],
         table: type[StudyResult | Judgement],
-        read: Callable[[list[int]], Iterable[T]],
+        make: Callable[[RowMapping], T],
     ) -> tuple[T, ...]:
-        """Return what ``read`` gives for all tasks that have a row in ``table``, without damaged
-        ones."""
-        tasks = select(table.task).where(table.study_id == study_id).distinct()
+        """Return ``make`` of the rows of a study, without the tasks of damaged ones."""
         with self.read() as connection:
             row_of(connection, Study, study_id)
-            numbers = connection.scalars(tasks.order_by(table.task)).all()
         what = f"{table.__tablename__} of study {study_id}, task"
-        return tuple(self.intact(read, what, numbers))
+        return tuple(self.rows(rows, table.task, what, make))
 
     def reopen_failed(self, study_id: str) -> int:
         """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their
@@ -176,19 +175,14 @@ class Results(Connected):
                 connection.execute(reopened.values(done_at=None))
             return len({row.task for row in rows})
 
-    def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
-        """Return the results by task, then lane."""
-        names = [each.name for each in fields(StoredResult)]
-        columns = [column for column in StudyResult.__table__.columns if column.name in names]
-        statement = (
-            select(*columns, StudyTask.comparison_ids)
-            .join(StudyTask, _TASK)
-            .where(StudyResult.study_id == study_id, *which)
-            .order_by(StudyResult.task, StudyResult.lane)
-        )
-        with self.read() as connection:
-            row_of(connection, Study, study_id)
-            return tuple(map(_stored, connection.execute(statement).mappings()))
+
+def _of_study(study_id: str) -> Select[*tuple[Any, ...]]:
+    """Select the results of a study by task, then lane."""
+    names = [each.name for each in fields(StoredResult)]
+    columns = [column for column in StudyResult.__table__.columns if column.name in names]
+    statement = select(*columns, StudyTask.comparison_ids).join(StudyTask, _TASK)
+    results = statement.where(StudyResult.study_id == study_id)
+    return results.order_by(StudyResult.task, StudyResult.lane)
 
 
 def _stored(row: RowMapping) -> StoredResult:

@@ -100,10 +100,7 @@ class Studies(Connected):
         heads = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
         heads = heads.where(*self.scope.of(Study))
         latest = heads.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit)
-        with self.read() as connection:
-            return self._intact_rows(
-                connection, latest, Study.id, "study", lambda row: StudyHead(**row)
-            )
+        return tuple(self.rows(latest, Study.id, "study", lambda row: StudyHead(**row)))
 
     def study_progress(self, study_id: str) -> StudyProgress:
         saved = StudyResult.created_at

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, event, insert
 
-from mars_core.types import SERVER, ModelRef, PromptConfig, RuleConfig, Status, Trace
-from storage import Choice, RunStore, Search
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, Search
 from storage.index import reindex
 from storage.runs.records import prompt_row, run_row
 from storage.schema import ComparisonRow, RunRow
 from tests.traces import make_trace
-from tests.unit.storage.exports import failing, replaced, save
+from tests.unit.storage.exports import failing
+from tests.unit.storage.studying import worked_off
 
 
 def fill(store: RunStore, count: int) -> list[str]:
@@ -98,6 +99,10 @@ def test_more_than_a_statement_may_name_are_read_in_order(
     with statements() as executed:
         assert [row["id"] for row in sqlite_store.find(Search()).rows] == ids[::-1]
     assert len([each for each in executed if "FROM runs" in each]) == 4
+    study = sqlite_store.new_study("", {}, 2)
+    tasks = [worked_off(sqlite_store, study).task for _ in range(2)]
+    lanes = [(each.task, each.lane) for each in sqlite_store.results(study)]
+    assert lanes == [(task, lane) for task in tasks for lane in range(2)]
 
 
 def test_one_row_a_comparison(store: RunStore) -> None:
@@ -119,24 +124,3 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     configs = [each.config for each in traces]
     assert (row["k"], row["seed"]) == (tuple(each.drafter.k for each in configs), (0, 0, 0))
     assert (row["drafter"][1], row["tree_tokens"]) == ("model", (None,) * 3)
-
-
-def test_votes_on_servers_are_counted_by_model_and_address(store: RunStore) -> None:
-    def served(model: str, url: str) -> Trace:
-        environment = {SERVER: url, "device": ""}
-        target = ModelRef(model)
-        return replaced(
-            make_trace(), rule=RuleConfig(SERVER), target=target, environment=environment
-        )
-
-    sides = (("a", "http://x/v1"), ("b", "http://x/v1"), ("a", "http://y/v1"), ("a", "http://x/v1"))
-    for side in sides:
-        made = save(store, make_trace(), served(*side))
-        store.add_vote(made, left_lane=0, right_lane=1, choice=Choice.RIGHT)
-    counted = {each.right_rule: each.count for each in store.vote_counts()}
-    assert counted == {
-        "server(model=a, url=http://x/v1)": 2,
-        "server(model=b, url=http://x/v1)": 1,
-        "server(model=a, url=http://y/v1)": 1,
-    }
-    assert {vote.right_rule for vote in store.votes()} == counted.keys()

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from mars_core.types import ModelRef, PromptConfig, Status, Trace
+from mars_core.types import SERVER, ModelRef, PromptConfig, RuleConfig, Status, Trace
 from storage import Choice, RunStore, Search, Sort, Source
 from storage.runs.records import rule_label
 from tests.traces import make_trace, same
@@ -28,7 +28,8 @@ from tests.unit.storage.exports import failing, replaced
 EARLIER, LATER = (datetime.now(UTC) + timedelta(days=days) for days in (-1, 1))
 WHO, PICK = st.integers(0, 1), st.integers(0, 99)
 TEXTS = st.sampled_from(["", "Apple", "apple pie", "ÉTÉ", "a", "日本"])
-KINDS = st.sampled_from(["none", "strict", "mars", "failed", "other"])
+SERVERS = ("http://x/v1", "http://y/v1")
+KINDS = st.sampled_from(["none", "strict", "mars", "failed", *SERVERS])
 TAGS = st.sampled_from(["t", "T", "apple", "été"])
 NOTES = st.fixed_dictionaries(
     {}, optional={"name": TEXTS, "tags": st.lists(TAGS), "comment": TEXTS}
@@ -40,7 +41,10 @@ def trace_of(kind: str, prompt: str) -> Trace:
     status = Status.FAILED if kind == "failed" else Status.COMPLETED
     name = kind if kind in ("none", "mars") else "strict"
     trace = make_trace(rule=name, new_tokens=3, status=status, prompt=PromptConfig(prompt))
-    return replaced(trace, target=ModelRef("org/other")) if kind == "other" else trace
+    if kind not in SERVERS:
+        return trace
+    target, environment = ModelRef("org/other"), {SERVER: kind}
+    return replaced(trace, rule=RuleConfig(SERVER), target=target, environment=environment)
 
 
 @dataclass
@@ -261,6 +265,9 @@ class Owners(RuleBasedStateMachine):
 
 
 def label(trace: Trace) -> str:
+    """Of a server's run the model and the address."""
+    if trace.config.rule.name == SERVER:
+        return f"server(model=org/other, url={trace.config.environment[SERVER]})"
     return rule_label(trace.config.rule.name, trace.config.rule.parameters)
 
 

@@ -160,6 +160,7 @@ OF_THE_STORE_ITSELF = {
     "owner",
     "read",
     "read_only",
+    "rows",
     "scoped",
     "through",
     "new_comparison",
@@ -172,24 +173,6 @@ OF_ALL_THAT_IS_OWNED = {
     "purge",
     "remove_unfinished",
 }  # tests of their own
-WRITES = {
-    "save_run",
-    "annotate",
-    "delete",
-    "restore",
-    "purge",
-    "add_vote",
-    "comment_vote",
-    "delete_study",
-    "work_on",
-    "save_result",
-    "finish_task",
-    "reopen_failed",
-    "add_judgement",
-    "save_counterfactuals",
-    "share",
-    "unshare",
-}
 
 
 def everything_of(store: RunStore) -> Dump:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
+from itertools import cycle
+from typing import TypeVar
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,12 +16,16 @@ from hypothesis import strategies as st
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
+    DraftNode,
     Exchange,
     ModelRef,
     PrefixToken,
     Processors,
     PromptConfig,
     Status,
+    Step,
+    Summary,
+    Token,
     Trace,
     TreeShape,
 )
@@ -27,6 +33,7 @@ from storage import RunStore
 from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import as_stored, save
 
+T = TypeVar("T", Step, Token, DraftNode, Summary)
 HOSTILE = (
     "",
     "plain text",
@@ -104,44 +111,30 @@ def full_configuration() -> Trace:
     return replace(trace, config=replace(config, prompt=prompt))
 
 
+ODD = (math.nan, math.inf, -math.inf, 0.0)
+
+
+def odd(value: T, *others: float) -> T:
+    """With odd numbers in all fields that are plain ones."""
+    names = [each.name for each in fields(value) if each.type == "float"]
+    return replace(value, **dict(zip(names, cycle((*ODD, *others)), strict=False)))
+
+
 def odd_numbers() -> Trace:
-    trace = make_trace(rule="mars", new_tokens=3)
+    trace, tiny = make_trace(rule="mars", new_tokens=3), (5e-324, 1.7976931348623157e308)
     first, *rest = trace.steps[0].tokens
-    top = tuple(
-        item._replace(p=p)
-        for item, p in zip(first.top, (math.nan, math.inf, -math.inf, 0.0, 5e-324), strict=True)
-    )
-    odd = replace(
-        first,
-        z1=math.inf,
-        z2=-math.inf,
-        r=math.nan,
-        gap=1.7976931348623157e308,
-        p=5e-324,
-        q=math.nan,
-        top=top,
-        tv=math.nan,
-        kl=math.inf,
-        logprob=-math.inf,
-    )
+    top = tuple(item._replace(p=p) for item, p in zip(first.top, (*ODD, tiny[0]), strict=True))
     node, *others = trace.steps[0].nodes
-    nodes = (replace(node, p=math.nan, q=math.inf), *others)
-    step = replace(trace.steps[0], tokens=(odd, *rest), nodes=nodes, draft_s=math.nan)
-    summary = replace(
-        trace.summary,
-        tau=math.inf,
-        acceptance_by_position=(math.nan, 1.0, math.inf),
-        kl_sum=math.inf,
-        kl_mean=math.nan,
-        kl_max=math.inf,
-        log_likelihood=-math.inf,
-        perplexity=math.inf,
+    step = replace(
+        odd(trace.steps[0], *tiny),
+        tokens=(replace(odd(first, *tiny), top=top), *rest),
+        nodes=(odd(node, *tiny), *others),
     )
     rule = replace(trace.config.rule, parameters={"theta": math.nan, "high": math.inf})
     return replace(
         trace,
         steps=(step, *trace.steps[1:]),
-        summary=summary,
+        summary=replace(odd(trace.summary), acceptance_by_position=(math.nan, 1.0, math.inf)),
         config=replace(trace.config, rule=rule),
     )
 

@@ -7,7 +7,7 @@ import random
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -17,23 +17,27 @@ import pytest
 from sqlalchemy import Engine, event
 
 from mars_core.types import Trace
-from storage import RunStore, Search, open_or_set_aside
+from storage import Choice, RunStore, Search, open_or_set_aside
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.exports import failing, save
+from tests.unit.storage.exports import csv_of, failing, save
 from tests.unit.storage.studying import counts
 
+Action = Callable[[RunStore, str], object]
 
-def save_many(
-    pipe: Connection, url: str, table: str = "", moment: str = "after_cursor_execute"
-) -> None:
-    """Saves runs and tells each. With a table's name: kills itself at its second insert, in the
-    middle of a transaction."""
-    dies_at(f"INSERT INTO {table} ", 2 if table else 0, moment)
-    with RunStore(url) as store:
-        for seed in range(200):
-            save(store, make_trace(seed=seed, new_tokens=100))
-            pipe.send(seed)
+
+def save_another(store: RunStore, comparison_id: str) -> None:
+    store.save_run(comparison_id, make_trace(seed=2, new_tokens=100), lane=2, order=2)
+
+
+def vote(store: RunStore, comparison_id: str) -> None:
+    store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.TIE)
+
+
+def act_and_die(_pipe: object, url: str, statement: str, action: Action, id_: str) -> None:
+    """In the middle of a transaction."""
+    dies_at(statement, 1)
+    action(RunStore(url), id_)
 
 
 def file_of(url: str) -> Path:
@@ -56,21 +60,32 @@ def assert_sound(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "moment"), [("runs", "before_cursor_execute"), ("run_traces", "after_cursor_execute")]
+    ("statement", "action"),
+    [
+        ("INSERT INTO runs ", save_another),
+        ("INSERT INTO run_traces ", save_another),
+        ("UPDATE comparisons", RunStore.delete),
+        ("DELETE FROM facets", RunStore.delete),
+        ("INSERT INTO votes", vote),
+    ],
 )
-def test_killed_in_a_save_leaves_the_runs_before_it(
-    sqlite_url: str, table: str, moment: str
-) -> None:
-    child = Child(save_many, sqlite_url, table, moment)
-    assert (child.rest(), child.process.exitcode) == ([0], -signal.SIGKILL)
-    if table == "run_traces":
-        assert Path(f"{file_of(sqlite_url)}-journal").stat().st_size > 0, (
+def test_killed_while_it_writes_leaves_none_of_it(url: str, statement: str, action: Action) -> None:
+    """And it can be done again: what was killed is no damage."""
+    with RunStore(url) as store:
+        id_ = save(store, *(make_trace(seed=seed, new_tokens=100) for seed in range(2)))
+        before = counts(store), csv_of("votes", store), csv_of("runs", store)
+    child = Child(act_and_die, url, statement, action, id_)
+    assert (child.rest(), child.process.exitcode) == ([], -signal.SIGKILL)
+    if "run_traces" in statement and "sqlite" in url:
+        assert Path(f"{file_of(url)}-journal").stat().st_size > 0, (
             "the kill came before the file was touched"
         )
-    store, notice = open_or_set_aside(sqlite_url)
+    store, notice = open_or_set_aside(url)
     with store:
-        assert (notice, seeds_in(store)) == ("", [0])  # what was killed is no damage
-    assert_sound(file_of(sqlite_url))
+        assert (counts(store), csv_of("votes", store), csv_of("runs", store)) == before
+        assert (notice, seeds_in(store)) == ("", [0, 1])
+        action(store, id_)
+        assert (counts(store), csv_of("votes", store)) != before[:2]
 
 
 def save_until_killed(pipe: Connection, url: str) -> None:

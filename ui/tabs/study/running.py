@@ -109,7 +109,7 @@ def _frames(services: Services, job: StudyJob) -> Iterator[StudyFrame]:
 
 def _work(services: Services, job: StudyJob, session: Session) -> Generator[StudyFrame, None, None]:
     from evaluation.advise.conduct import in_sequence  # imported here because it loads transformers
-    from evaluation.study.launch import in_threads
+    from evaluation.study.launch import in_threads, local_runner
 
     stop, plan, note = services.stop, job.plan, ""
     engine = Accelerated(job.spec, services.accelerator, stop, services.limits.seconds or math.inf)
@@ -123,7 +123,8 @@ def _work(services: Services, job: StudyJob, session: Session) -> Generator[Stud
             _check(services, session, plan)
         study = job.study or services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
         work = Work(services.store, study)
-        waves = (in_sequence if plan.advice else in_threads)(work, plan, session, engine)
+        runner = local_runner(plan, session, engine)
+        waves = (in_sequence if plan.advice else in_threads)(work, runner)
         events = _in_turn(waves)
     with job_errors(services, RUNNING), work, closing(events):
         yield StudyFrame(message_strip(WARMING, "running"), study)

@@ -14,6 +14,7 @@ from evaluation.plan.plan import read_plan
 from evaluation.report.files import markdown_of, purpose_json, write_report
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
+from evaluation.study.launch import local_runner
 from evaluation.study.worker import Work
 from mars_core.session import Session
 from storage import RunStore
@@ -79,7 +80,7 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
     again = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     (first, *_) = json.loads(purpose_json(measure(store, again)))["certificate"]["candidates"]
     assert first["recovery"] is None and str(first["lost"]) == "0.0"  # nothing is decoded
-    waves = in_sequence(Work(store, again), plan, opened, InProcess(opened))
+    waves = in_sequence(Work(store, again), local_runner(plan, opened, InProcess(opened)))
     for events in next(waves):
         for _ in zip(events, range(6), strict=False):  # it stops in the middle
             pass

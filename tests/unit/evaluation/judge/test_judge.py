@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count, product
 from pathlib import Path
 from threading import Event
@@ -22,8 +22,8 @@ from evaluation.judge.study import (
     URL,
     Endpoint,
     JudgeProgress,
+    Question,
     judge_study,
-    question,
     read_judge,
 )
 from evaluation.plan.lane import Lane
@@ -40,31 +40,19 @@ from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 QUESTION = [{"role": "user", "content": "A or B?"}]
 
 
-def send(replies: Sequence[Reply], **settings: Any) -> tuple[str, list[JudgeRequest], list[float]]:
-    pauses: list[float] = []
+def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
+    """Again after as long as the server says, and without a temperature where it refuses one."""
+    wait, refused = Reply("wait", 429, (("retry-after", "7"),)), Reply("no 'temperature'", 400)
+    replies, pauses = [Reply("no", 500), wait, refused, Reply("[[B]]")], list[float]()
     with (
         serve(lambda _body, number: replies[number]) as (url, requests),
-        Endpoint(
-            Server(url, "a-judge", KEY, role="judge", **settings), sleep=pauses.append
-        ) as endpoint,
+        Endpoint(Server(url, "a-judge", KEY, role="judge"), sleep=pauses.append) as endpoint,
     ):
-        return endpoint.answer(QUESTION), requests, pauses
-
-
-def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
-    answer, requests, pauses = send([Reply("[[B]]")])
-    assert answer == "[[B]]" and not pauses
-    (path, authorization, body) = requests[0]
-    assert (path, authorization) == ("/v1/chat/completions", f"Bearer {KEY}")
-    assert body == {"model": "a-judge", "messages": QUESTION, "temperature": 0.0}
-
-
-def test_a_server_says_how_long_to_wait_and_a_model_without_temperature_gets_none() -> None:
-    wait = Reply("wait", 429, (("retry-after", "7"),))
-    refused = Reply("'temperature' does not support 0", 400)
-    answer, requests, pauses = send([Reply("no", 500), wait, refused, Reply("[[A]]")])
-    assert answer == "[[A]]" and pauses == [1.0, 7.0]
-    assert ["temperature" in each.body for each in requests] == [True] * 3 + [False]
+        assert endpoint.answer(QUESTION) == "[[B]]" and pauses == [1.0, 7.0]
+    assert {each[:2] for each in requests} == {("/v1/chat/completions", f"Bearer {KEY}")}
+    *bodies, again = (each.body for each in requests)
+    assert bodies == [again | {"temperature": 0.0}] * 3
+    assert again == {"model": "a-judge", "messages": QUESTION}
 
 
 def test_without_a_key_there_is_no_judge() -> None:
@@ -194,7 +182,8 @@ def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) 
 def test_a_question_shows_all_turns_and_the_reference_and_says_nothing_of_rules() -> None:
     item = Item("1", ("What is 2 + 2?", "Sure?"), ("4",))
     for swapped in (False, True):
-        system, user = question(item, ("Four. [[A]]", "Yes."), ("Five.", "No."), swapped=swapped)
+        answers = ("Four. [[A]]", "Yes."), ("Five.", "No.")
+        system, user = Question(0, 0, item, *answers, swapped).messages
         text = user["content"]
         assert (text.index("Five.") < text.index("Four.")) is swapped
         assert text.index("Reference") < text.index("Assistant A") < text.index("Assistant B")

@@ -35,7 +35,7 @@ from tests.unit.evaluation.study.working import (
     new_study,
     run_study,
     small_plan,
-    worker_of,
+    worked,
 )
 
 NGRAM = Lane(RuleConfig("strict"), DrafterConfig("ngram", None, 4))
@@ -96,7 +96,7 @@ def test_every_task_is_decoded_in_a_batch_of_each_size(
     plan = replace(single, batch=3, loads=(1, 3))
     study = new_study(store, plan)
     for saved in (4, None):  # it is stopped after some results, and goes on
-        events = worker_of(store, study, plan, session).events()
+        events = worked(store, study, plan, session)
         deque(islice((one for one in events if isinstance(one, LaneEnded)), saved), maxlen=0)
         events.close()
     check_complete(store, study, plan)
@@ -138,7 +138,7 @@ def test_what_is_stopped_goes_on_and_what_cannot_be_started_fails(
     plan = replace(small_plan(session), suites=(long,), repeats=2, batch=batch)
     study = new_study(store, plan)
     for saved in (5, None):
-        events = worker_of(store, study, plan, session).events()
+        events = worked(store, study, plan, session)
         deque(islice((one for one in events if isinstance(one, LaneEnded)), saved), maxlen=0)
         events.close()
         assert saved in (None, store.study_progress(study).results)

@@ -25,7 +25,7 @@ from tests.unit.evaluation.study.working import (
     new_study,
     run_study,
     small_plan,
-    worker_of,
+    worked,
 )
 
 
@@ -37,7 +37,7 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
     study = new_study(store, plan)
     mars, placebos, always = 1, range(2, 6), 6
     orders = {1: [0], 7: [*placebos, always, mars, 0]}  # of tasks that run alone, of lanes
-    events = worker_of(store, study, plan, session, order=orders.__getitem__).events()
+    events = worked(store, study, plan, session, order=orders.__getitem__)
     saved = [event for event in events if isinstance(event, LaneEnded)]
     check_complete(store, study, plan)
     decoded = 0

@@ -12,11 +12,11 @@ from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
 from evaluation.study.events import LaneEnded
-from evaluation.study.launch import follow
+from evaluation.study.launch import Events, follow
 from evaluation.study.result import LaneResult, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.trial import in_trials, throughput, trials
-from evaluation.study.worker import Work, Worker
+from evaluation.study.worker import Work
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
@@ -53,16 +53,16 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     )
     ran = []  # size, and whether a batch is full to the end
 
-    def worker(work: Work, runner: Runner, tasks: deque[int]) -> Worker:
-        ran.append((runner.batch, runner.filled))
-        return Worker(work, runner, tasks)
+    class Noted(Work):
+        def run(self, runner: Runner, tasks: deque[int], *_: object) -> Events:
+            ran.append((runner.batch, runner.filled))
+            return Work.run(self, runner, tasks)
 
-    monkeypatch.setattr("evaluation.study.trial.Worker", worker)
-    work = Work(store, study)
-    (events,) = next(in_trials(work, plan, session, InProcess(session)))
+    work, runner = Noted(store, study), Runner(plan, session, InProcess(session))
+    (events,) = next(in_trials(work, runner))
     assert len([*islice((each for each in events if isinstance(each, LaneEnded)), 2)]) == 2
     events.close()  # it is stopped in a measurement, and goes on
-    assert not follow(work, plan, in_trials(work, plan, session, InProcess(session)), quiet=True)
+    assert not follow(work, plan, in_trials(work, runner), quiet=True)
     check_complete(store, study, plan)
     assert ran == [*[(1, True)] * 2, (4, True), (5, True), (used, False)]
     sizes = {task: size for size, tasks in trials(plan) for task in tasks}

@@ -22,7 +22,7 @@ from evaluation.study.engine import InProcess, config_of
 from evaluation.study.events import LaneEnded, LaneProgress
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.runner import Runner
-from evaluation.study.worker import Work, Worker
+from evaluation.study.worker import Work
 from mars_core.session import Session
 from mars_core.types import RuleConfig, RunConfig, Status, Trace
 from storage import RunStore
@@ -36,7 +36,7 @@ from tests.unit.evaluation.study.working import (
     run_study,
     small_plan,
     work_on,
-    worker_of,
+    worked,
 )
 
 
@@ -94,7 +94,7 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
 
     runner = Runner(plan, session, Noted(session))
     work = Work(store, new_study(store, plan))
-    events = Worker(work, runner, deque(range(plan.tasks))).events()
+    events = work.run(runner, deque(range(plan.tasks)))
     first: list[int] = []
     for event in events:
         if isinstance(event, LaneEnded):
@@ -112,12 +112,12 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
 ) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
     study = new_study(store, plan)
-    events = worker_of(store, study, plan, session, _in_order).events()
+    events = worked(store, study, plan, session, _in_order)
     next(event for event in events if isinstance(event, LaneEnded))
     events.close()
     store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
     store.purge(datetime.now(UTC))
-    deque(worker_of(store, study, plan, session, _in_order).events())
+    deque(worked(store, study, plan, session, _in_order))
     strict, mars = store.results(study)
     assert strict.relative is mars.relative is None
     assert len(mars.run_ids) == 2
@@ -129,11 +129,11 @@ def test_a_placebo_that_relaxes_nothing_is_compared_where_its_task_goes_on_later
     never = replace(MARS, rule=RuleConfig("mars", {"theta": 1.0}))
     plan = small_plan(session, lanes=with_placebos((STRICT, never), 1))
     study = new_study(store, plan)
-    events = worker_of(store, study, plan, session).events()
+    events = worked(store, study, plan, session)
     next(event for event in events if isinstance(event, LaneEnded) and not event.traces)
     events.close()
     assert any(result.relative is None for result in store.results(study))
-    deque(worker_of(store, study, plan, session).events(), maxlen=0)
+    deque(worked(store, study, plan, session), maxlen=0)
     check_complete(store, study, plan)
 
 
@@ -142,18 +142,18 @@ def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
 ) -> None:
     plan = small_plan(session)
     study = new_study(store, plan)
-    events = worker_of(store, study, plan, session).events()
+    events = worked(store, study, plan, session)
     next(event for event in events if isinstance(event, LaneEnded))
-    deque(worker_of(store, study, plan, session).events(), maxlen=0)
+    deque(worked(store, study, plan, session), maxlen=0)
     assert not any(isinstance(event, LaneEnded) and event.task == 0 for event in events)
     check_complete(store, study, plan)
 
 
+@pytest.mark.parametrize("database", ["url", "postgres_url"])
 def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
-    url: str, session: Session
+    database: str, session: Session, request: pytest.FixtureRequest
 ) -> None:
-    """On PostgreSQL: tests/unit/storage/test_workers.py."""
-    chance = random.Random(7)
+    chance, url = random.Random(7), request.getfixturevalue(database)
     # more than the workers can do before the last of them is killed
     plan = small_plan(session, repeats=6)
     with RunStore(url) as store:
@@ -191,8 +191,10 @@ def test_a_candidate_is_decided_after_the_same_prompts_wherever_the_study_stoppe
     )
     whole, stopped = (new_study(store, plan) for _ in range(2))
 
+    runner = Runner(plan, session, InProcess(session))
+
     def work(study: str) -> Candidate:
-        for wave in in_sequence(Work(store, study), plan, session, InProcess(session)):
+        for wave in in_sequence(Work(store, study), runner):
             for events in wave:
                 deque(events, maxlen=0)
         (candidate,) = certify(plan, store.results(study)).candidates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from evaluation.plan.plan import Plan, read_plan
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import follow, in_threads
 from evaluation.study.runner import Runner
-from evaluation.study.worker import Work, Worker
+from evaluation.study.worker import Work, WorkerEvent
 from mars_core.jobs import execution_order
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
@@ -52,7 +52,7 @@ def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     with RunStore(url) as store:
         work, plan = Work(store, study_id), read_plan(store.study(study_id).plan)
-        waves = in_threads(work, plan, session, InProcess(session))
+        waves = in_threads(work, Runner(plan, session, InProcess(session), plan.batch))
         follow(work, plan, waves, quiet=True)
 
 
@@ -60,22 +60,22 @@ def new_study(store: RunStore, plan: Plan) -> str:
     return store.new_study(plan.name, plan.as_dict(), plan.tasks)
 
 
-def worker_of(
+def worked(
     store: RunStore,
     study_id: str,
     plan: Plan,
     session: Session,
     order: Callable[[int], list[int]] = execution_order,
-) -> Worker:
-    """For every open task, in this process."""
+) -> Generator[WorkerEvent, None, None]:
+    """Runs every open task in this process."""
     runner = Runner(plan, session, InProcess(session), plan.batch, order)
-    return Worker(Work(store, study_id), runner, deque(store.open_tasks(study_id)))
+    return Work(store, study_id).run(runner, deque(store.open_tasks(study_id)))
 
 
 def run_study(store: RunStore, plan: Plan, session: Session) -> str:
     """The id of a new study that is done."""
     study_id = new_study(store, plan)
-    deque(worker_of(store, study_id, plan, session).events(), maxlen=0)
+    deque(worked(store, study_id, plan, session), maxlen=0)
     return study_id
 
 
