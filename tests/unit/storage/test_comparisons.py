@@ -99,8 +99,8 @@ def test_more_than_a_statement_may_name_are_read_in_order(
     with statements() as executed:
         assert [row["id"] for row in sqlite_store.find(Search()).rows] == ids[::-1]
     assert len([each for each in executed if "FROM runs" in each]) == 4
-    study = sqlite_store.new_study("", {}, 2)
-    tasks = [worked_off(sqlite_store, study).task for _ in range(2)]
+    study = sqlite_store.new_study("", {}, 3)
+    tasks = [worked_off(sqlite_store, study).task for _ in range(3)]
     lanes = [(each.task, each.lane) for each in sqlite_store.results(study)]
     assert lanes == [(task, lane) for task in tasks for lane in range(2)]
 
