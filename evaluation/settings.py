@@ -14,7 +14,7 @@ from evaluation.suites.read import BUILT_IN
 from mars_core.drafting import offered
 from mars_core.rules import RULES
 from mars_core.settings import KINDS
-from mars_core.settings.setting import (
+from mars_core.settings.kind import (
     Flag,
     Names,
     Number,
@@ -22,10 +22,8 @@ from mars_core.settings.setting import (
     Text,
     Whole,
     Words,
-    checked,
-    kinds,
-    setting,
 )
+from mars_core.settings.setting import checked, kinds, setting
 
 RULES_OF_STUDY = ("none", "strict", "mars")
 _ITS_MODEL = "its model (default: the only one it has)"

@@ -12,17 +12,15 @@ from typing import Any, NamedTuple
 from mars_core.models import ModelError
 from mars_core.rules import PLAIN
 from mars_core.settings import KINDS, PROCESSORS, LaneSettings, Settings, rule_named
-from mars_core.settings.setting import (
+from mars_core.settings.kind import (
     Flag,
     Number,
     SettingKind,
     Text,
     Whole,
     Words,
-    checked,
-    kinds,
-    setting,
 )
+from mars_core.settings.setting import checked, kinds, setting
 from mars_core.types import Processors, RuleConfig, Sampling
 
 

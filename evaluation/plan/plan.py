@@ -22,7 +22,8 @@ from evaluation.plan.stored import plain, read
 from evaluation.plan.valid import check_plan
 from mars_core.rules import PLAIN
 from mars_core.settings import KINDS
-from mars_core.settings.setting import Flag, Number, Whole, checked, setting
+from mars_core.settings.kind import Flag, Number, Whole
+from mars_core.settings.setting import checked, setting
 from mars_core.types import Processors, PromptConfig, Sampling
 
 PLAN = "plan.json"  # of a report, for ``mars eval run --plan``

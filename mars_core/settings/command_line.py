@@ -19,7 +19,8 @@ from mars_core.numbers import check_lanes, quoted, read_integer, read_number
 from mars_core.rules import RULES, WHERE, as_value, split_values
 from mars_core.rules.expression import SCOPES
 from mars_core.settings.drafts import rule_named
-from mars_core.settings.setting import Text, Words, checked, chosen, options, setting
+from mars_core.settings.kind import Text, Words
+from mars_core.settings.setting import checked, chosen, options, setting
 from mars_core.settings.settings import Settings
 from mars_core.settings.table import KINDS
 from mars_core.text.files import read_text

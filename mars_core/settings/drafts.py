@@ -12,16 +12,8 @@ from mars_core.drafting.model import MODEL
 from mars_core.models import PairSpec
 from mars_core.numbers import check_lanes, quoted, read_number
 from mars_core.rules import PLAIN, RULES, Rule, split_values
-from mars_core.settings.setting import (
-    CHAIN,
-    Text,
-    Tree,
-    Whole,
-    Words,
-    checked,
-    kinds,
-    setting,
-)
+from mars_core.settings.kind import CHAIN, Text, Tree, Whole, Words
+from mars_core.settings.setting import checked, kinds, setting
 from mars_core.types import (
     MAX_DRAFT,
     SERVER,

@@ -10,7 +10,7 @@ from typing import Any
 
 from mars_core.models import CATALOG
 from mars_core.settings.drafts import Drafts, LaneList, LaneSettings
-from mars_core.settings.setting import (
+from mars_core.settings.kind import (
     Biases,
     Flag,
     Number,
@@ -19,9 +19,8 @@ from mars_core.settings.setting import (
     TokenIds,
     Whole,
     Words,
-    kinds,
-    setting,
 )
+from mars_core.settings.setting import kinds, setting
 from mars_core.types import (
     PROTECTED,
     Processors,

@@ -17,7 +17,7 @@ from mars_core.jobs import Wrote
 from mars_core.numbers import read_integer
 from mars_core.settings import Settings
 from mars_core.settings.interface import declared
-from mars_core.settings.setting import Flag, Text
+from mars_core.settings.kind import Flag, Text
 from storage import Search, StoredComparison
 from ui.api import documents
 from ui.api.documents import Document

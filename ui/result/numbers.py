@@ -14,7 +14,7 @@ from evaluation.statistics import over
 from mars_core.drafting import described
 from mars_core.rules import RULES
 from mars_core.settings import KINDS, Settings
-from mars_core.settings.setting import Number, Words
+from mars_core.settings.kind import Number, Words
 from mars_core.settings.table import OF_RUNS, value_in
 from mars_core.types import (
     SUMMARY_FIELDS,

@@ -15,7 +15,14 @@ from mars_core.numbers import number_of
 from mars_core.rules import WHERE, Parameter, Rule
 from mars_core.rules.expression import VARIABLES
 from mars_core.settings import CHAIN, KINDS
-from mars_core.settings.setting import Flag, Number, Numbers, SettingKind, Text, Words
+from mars_core.settings.kind import (
+    Flag,
+    Number,
+    Numbers,
+    SettingKind,
+    Text,
+    Words,
+)
 from mars_core.types import number_text
 from ui.kit.labels import drafter_title
 from ui.public.limits import PRIVATE_LIMITS, Limits

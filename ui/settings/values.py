@@ -21,9 +21,10 @@ from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.settings import CHAIN, KINDS, Drafts, LaneSettings, Settings, read_lane, rule_named
 from mars_core.settings.drafts import EARLIER, SERVED, renamed
+from mars_core.settings.kind import Flag, Number, Protected, SettingKind, Words
 from mars_core.settings.links import NAMES
 from mars_core.settings.recorded import first_drafting, settings_of
-from mars_core.settings.setting import Flag, Number, Protected, SettingKind, Words, kinds
+from mars_core.settings.setting import kinds
 from mars_core.text.files import lines_of
 from mars_core.types import SERVER, RunConfig, TreeShape
 from storage import StoredComparison

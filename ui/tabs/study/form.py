@@ -30,7 +30,7 @@ from mars_core.numbers import (
 from mars_core.rules import PLAIN, RULES
 from mars_core.settings import Settings, rule_named
 from mars_core.settings.command_line import RuleValues, read_rules
-from mars_core.settings.setting import Text
+from mars_core.settings.kind import Text
 from mars_core.text.files import lines_of
 from mars_core.types import RuleConfig, number_text
 from ui.jobs.admission import chosen_pair
