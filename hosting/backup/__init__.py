@@ -11,8 +11,16 @@ from huggingface_hub import HfApi
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
 from hosting.settings import REPOSITORY
+from storage.journal import mount_of
 
 __all__ = ["Backup", "backup_of"]
+
+_LOCAL = "fuse.fuse-overlayfs"  # the disk of a container without root
+_LOOPBACK = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+)  # a bucket mounted by NFS is served by a program on the same machine
 
 
 def backup_of(
@@ -36,4 +44,18 @@ def backup_of(
             "MARS_BACKUP_REPO is for a SQLite file; use the backups of the PostgreSQL server "
             "instead."
         )
+    refuse_mounted(database)
     return Backup(database, Repository(HfApi(token=token), repo), minutes, log)
+
+
+def refuse_mounted(database: Path) -> None:
+    """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed."""
+    mount = mount_of(database)
+    kind, source = (mount.fstype, mount.device) if mount else ("", "")
+    served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
+    if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):
+        raise ValueError(
+            f"The database {database} is on {mount.mountpoint}, a mounted bucket or file system "
+            f"of kind {kind}, on which SQLite loses data; set MARS_DATABASE_URL to a file on a "
+            "local disk and MARS_BACKUP_REPO to a repository."
+        )
