@@ -4,6 +4,7 @@ internal that is used here against the installed Gradio."""
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Mapping
 from inspect import signature
@@ -65,6 +66,32 @@ class FaultyBlocks(gr.Blocks):
             raise gr.Error(
                 fault(error, f"event {name}" if name else "event"), print_exception=False
             ) from None
+
+    async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
+        """Return what Gradio does, which builds every component anew that an event leaves as it is:
+        of 17 ms for a frame of Compare, 14."""
+        outputs = block_fn.outputs
+        if (
+            not isinstance(predictions, dict)
+            or not predictions
+            or not predictions.keys() <= set(outputs)
+        ):
+            return await super().postprocess_data(block_fn, predictions, state)
+        unchanged = [
+            each
+            for each, value in predictions.items()
+            if isinstance(value, dict) and value == gr.skip()
+        ]
+        changed = [each for each in outputs if each in predictions.keys() - unchanged]
+        by_output: dict[Any, Any] = {}
+        if changed:
+            event, values = copy.copy(block_fn), [predictions[each] for each in changed]
+            event.outputs = changed
+            values = await super().postprocess_data(
+                event, values if len(changed) > 1 else values[0], state
+            )
+            by_output = dict(zip(changed, values, strict=True))
+        return [by_output.get(each, None if each.stateful else gr.skip()) for each in outputs]
 
     def handle_streaming_diffs(
         self, block_fn: Any, data: list[Any], *args: Any, **options: Any

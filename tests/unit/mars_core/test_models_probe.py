@@ -136,16 +136,13 @@ def test_what_is_read_at_loading_is_the_pairs_text(
 
 
 def does_not_forget(patch: pytest.MonkeyPatch) -> None:
-    def update(
-        self: LayerStore, keys: Tensor, values: Tensor, *_: object, **__: object
-    ) -> tuple[Tensor, Tensor]:
-        if not self.is_initialized:
-            self.lazy_initialization(keys, values)
-        start, width = self.get_seq_length(), self._pass.layout.segments[-1].width
-        for buffer, new in zip(self._buffers, (keys, values), strict=True):
-            stored = buffer[..., start : start + new.shape[-2], :]
-            stored.copy_(torch.where(stored == 0, new, stored))
-        keys, values = (buffer[..., :width, :] for buffer in self._buffers)
+    kept = LayerStore.update
+
+    def update(self: LayerStore, *states: Tensor, **_: object) -> tuple[Tensor, Tensor]:
+        before = [each.clone() for each in self._buffers] if self.is_initialized else None
+        keys, values = kept(self, *states)
+        for buffer, old in zip(self._buffers, before or (), strict=before is not None):
+            buffer.copy_(torch.where(old == 0, buffer, old))
         return keys, values
 
     patch.setattr(LayerStore, "update", update)

@@ -197,7 +197,7 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
         with pytest.raises(gr.Error) as refused:
             list(Api(public).compare(**{"prompt": FORM.prompt, "max_new_tokens": 8} | change))
         sentences.append(("failed", str(refused.value.message)))
-    if not change.keys() & {"prompt", "system", "k", "rules", "target", "prefix"}:
+    if not change.keys() & {"prompt", "system", "k", "rules", "target", "drafter", "prefix"}:
         sentences.append(end_of(swept(public, changed(SWEEP, **change))))
     for state, sentence in sentences:
         assert state == "failed" and words in sentence and sentence.endswith(".")

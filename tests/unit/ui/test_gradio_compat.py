@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
-from gradio import http_server
+from gradio import http_server, state_holder
 from uvicorn import Config
 
 from tests.unit.ui.helpers import one_loop
@@ -49,6 +50,38 @@ def test_a_field_that_reports_its_long_text_is_answered_and_its_report_dropped(
         processed = page.process_api(focus, [], event_data=event)
         answer = thread.submit(asyncio.run, processed).result()
     assert answer["data"] == ["{}"]
+
+
+def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradios() -> None:
+    with one_loop(), FaultyBlocks(analytics_enabled=False) as page:
+        outputs = first, second, state = gr.Textbox(), gr.Textbox(), gr.State(0)
+        first.change(str, first, list(outputs))
+    skip, update = gr.skip(), gr.update(value="new", label="b")
+    for inputs, built in (
+        ({first: "new"}, []),
+        ({first: skip, second: None}, []),
+        ({first: skip, state: 7}, []),
+        ({state: skip}, []),
+        ({first: ["x"]}, []),
+        ({second: update}, [second]),
+        ({first: "new", second: update, state: 8}, [second]),
+    ):
+        answers = []
+        for owner in (FaultyBlocks, gr.Blocks):
+            session_state = state_holder.SessionState(page)
+            values = {
+                each: copy(value) for each, value in inputs.items()
+            }  # Gradio empties an update
+            predictions = owner.postprocess_data(page, page.fns[0], values, session_state)
+            with ThreadPoolExecutor(1) as thread:
+                answers.append(
+                    (thread.submit(asyncio.run, predictions).result(), session_state[state._id])
+                )
+            if owner is FaultyBlocks:
+                assert [
+                    each for each in (first, second) if session_state[each._id] is not each
+                ] == built
+        assert answers[0] == answers[1], inputs
 
 
 def test_a_frame_never_changes_an_update_that_may_still_wait_to_be_shown() -> None:
