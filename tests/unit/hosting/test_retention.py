@@ -70,13 +70,14 @@ def test_after_a_failure_it_is_tried_again_sooner(
 
 
 def test_it_is_done_until_the_page_ends(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended, waits = Event(), [0.0, 0.0]
+    """At once, then after as many seconds as it says."""
+    asked, waited = [AGAIN_S, DAY_S], list[float]()
 
-    def removed(*_: object) -> float:
-        if len(waits) == 1:
-            ended.set()
-        return waits.pop()
+    class Ended(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            return not asked
 
-    monkeypatch.setattr("hosting.retention.remove_old", removed)
-    keep_removing(store, None, ended)
-    assert not waits
+    monkeypatch.setattr("hosting.retention.remove_old", lambda *_: asked.pop(0))
+    keep_removing(store, None, Ended())
+    assert waited == [0.0, AGAIN_S, DAY_S]

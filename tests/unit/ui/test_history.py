@@ -13,7 +13,7 @@ import pytest
 
 from mars_core.models import CATALOG
 from mars_core.types import Status
-from storage import RunRecord, RunStore, Source
+from storage import RunRecord, RunStore, Shared, Source
 from storage.runs import search
 from tests.panels import Element, read_panel
 from tests.traces import make_trace
@@ -115,6 +115,20 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     assert titles == ["Strict", "MARS θ = 0.9"]
     assert "2 of 7 runs are visible" in chosen[history.detail.head]
     assert len(stored_settings(few(store.load(comparison), ()), CATALOG).rules) == 4
+
+
+def test_runs_of_another_visitor_stand_side_by_side_through_their_link_alone(
+    store: RunStore,
+    page: gr.Blocks,  # noqa: ARG001
+) -> None:
+    owner = store.of("anna")
+    comparison = keep(owner)
+    runs = tuple(run.id for run in owner.load(comparison).runs)
+    token = owner.share(Shared.COMPARISON, comparison)
+    other = HistoryTab(services_of(store.of("ben")), address_component())
+    for share, read in ((token, runs), ("x" * 43, ()), ("", ())):
+        view, _ = other.compared(Address(runs=runs, share=share))
+        assert view.runs == read
 
 
 def test_an_action_changes_the_runs_side_by_side_and_no_more_than_fit() -> None:

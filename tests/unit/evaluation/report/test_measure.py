@@ -273,3 +273,21 @@ def test_prompts_come_worst_first_and_name_their_worst_run(
     assert worst.length_ratio == pytest.approx(mine.new_tokens.sum() / strict.new_tokens.sum())
     baseline, rule = (int(run[:16], 16) for run in worst.worst)
     assert baseline == rule and change[rule] == change.min()
+
+
+def test_a_run_is_not_compared_where_its_baseline_has_no_time() -> None:
+    """As in a batch, of which some tasks run alone."""
+    task, results = PLAN.task(0), drawn_results(PLAN)
+    suite = PLAN.suites[task.suite].name
+
+    def speedup(*untimed: int) -> Interval:
+        known = [
+            replace(row, data=row.data | {"wall_s": "nan"})
+            if row.task == 0 and row.lane in untimed
+            else row
+            for row in results
+        ]
+        report = reported(PLAN, known)
+        return row_of(report, MARS, suite, task.temperature).speedup_strict
+
+    assert np.isfinite(speedup(STRICT)).all() and speedup(STRICT) == speedup(STRICT, MARS)

@@ -17,6 +17,7 @@ from evaluation.recovery import (
     placebo_test,
 )
 from evaluation.report.document.build import document
+from evaluation.report.measuring.grid import grid
 from evaluation.report.values import Report
 from storage import StoredResult
 from tests.unit.evaluation.report.drawn import (
@@ -115,3 +116,12 @@ def test_a_rule_that_relaxed_nothing_is_compared_with_nothing() -> None:
     assert (LANES[HARM].title, "–") in compared and len(compared) == 3
     harmed = [row.main_score for row in report.measured if row.lane == HARM]
     assert all(score and not score.placebos for score in harmed)
+
+
+def test_draws_count_once_all_of_a_task_are_completed() -> None:
+    plan = study_plan(lanes=with_placebos(LANES, 2))
+    results = drawn_results(plan, loses=dict.fromkeys((lane.name for lane in plan.lanes), 0.1))
+    lane, draws = next((at, each) for at, each in enumerate(plan.draws) if len(each) == 2)
+    missing = [row for row in results if (row.task, row.lane) != (0, draws[0])]
+    assert grid(plan, results).completed[:, lane].all()
+    assert list(np.flatnonzero(~grid(plan, missing).completed[:, lane])) == [0]
