@@ -55,8 +55,8 @@ def compared(
     goals: Mapping[str, float],
     baseline: str = " / single runs",
 ) -> Figures:
-    """Tokens a second relative to those of the first, the ``baseline``, in random order in every
-    round."""
+    """Yield tokens a second relative to those of the first, the ``baseline``, in random order in
+    every round."""
     for each in batched.values():
         each(prompts[: each.slots], 0)  # kernels, caches and CUDA graphs exist before timed runs
     samples = interleaved(batched, [prompts], rounds, warm_up=0)

@@ -24,7 +24,7 @@ GOALS = {DraftMode.GREEDY: 1.25, DraftMode.SAMPLED: 1.0}  # of coupled strict ov
 
 
 def together(samples: Samples, name: str) -> float:
-    """Tokens per second of all texts."""
+    """Return the tokens per second of all texts together."""
     taken = samples[name]
     return sum(each.tokens for each in taken) / sum(each.seconds for each in taken)
 

@@ -140,9 +140,9 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 
 
 def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties included),
-    top-p, min-p, typical-p. Temperature 0 is one-hot p, at the lowest of equal maxima. The largest
-    logit is subtracted first, so that no temperature overflows."""
+    """Return p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties
+    included), top-p, min-p, typical-p. Temperature 0 is one-hot p, at the lowest of equal maxima.
+    The largest logit is subtracted first, so that no temperature overflows."""
     if sampling.temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, lowest_argmax(logits)[:, None], 1.0)
     logits = (logits - logits.amax(-1, keepdim=True)).div_(sampling.temperature)

@@ -162,7 +162,7 @@ def train(
 
 
 def _logits(model: LlamaForCausalLM, ids: Tensor) -> Tensor:
-    """Of what follows each token but the last, [B · T, V]."""
+    """Return the logits of what follows each token but the last, [B · T, V]."""
     logits: Tensor = model(ids[:, :-1], use_cache=False).logits
     return logits.flatten(0, 1).float()
 

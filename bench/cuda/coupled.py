@@ -47,8 +47,8 @@ class Codes(NamedTuple):
 
 
 def _shared(trio: Trio) -> Codes:
-    """The rings go through the first ids only: other tokens are always unlikely, so texts stay in
-    them."""
+    """Return codes whose rings go through the first ids only: other tokens are always unlikely, so
+    texts stay in them."""
     source, closed = torch.Generator().manual_seed(0), _closed(trio)
     rank = min(CODE, *(min(each.hidden, each.kv_heads * each.head_dim) for each in trio))
     inputs = torch.randn(trio.target.vocabulary, rank, generator=source)
@@ -71,7 +71,8 @@ def coupled_models(
 
 
 def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype) -> Pair:
-    """The same models, prepared as loaded ones are. Texts do not end before the last token."""
+    """Return the same models, prepared as loaded ones are. Texts do not end before the last
+    token."""
     target, draft = coupled_models(trio, noise, device, dtype)
     head = random_head(trio.head, target, _shared(trio), noise, 3)
     for model in (target, draft):
@@ -98,7 +99,7 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
 
 
 def word_tokenizer(words: int) -> PreTrainedTokenizerFast:
-    """One token per word: t1, t2 and so on."""
+    """Return a tokenizer with one token per word: t1, t2 and so on."""
     vocabulary = {"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -126,7 +127,8 @@ def random_model(
     dtype: torch.dtype,
     seed: int,
 ) -> PreTrainedModel:
-    """A model initialised in place on the device, without memory in addition to its weights."""
+    """Return a model initialised in place on the device, without memory in addition to its
+    weights."""
     with torch.random.fork_rng(devices=[]), device:
         model: Any = AutoModelForCausalLM.from_config(shape.config(), dtype=dtype)
     fill = _Fill(torch.Generator(device).manual_seed(seed), shared)
@@ -142,9 +144,9 @@ def random_model(
 def random_head(
     shape: ModelShape, target: PreTrainedModel, shared: Codes, noise: float, seed: int
 ) -> Eagle3Head:
-    """Its entries attend to themselves and read the code of their token's embedding; the codes in
-    the hidden state that is fed back, which are those of the tokens before, are removed by the
-    weights of ``hidden_norm``."""
+    """Return a head whose entries attend to themselves and read the code of their token's
+    embedding; the codes in the hidden state that is fed back, which are those of the tokens before,
+    are removed by the weights of ``hidden_norm``."""
     weight: Tensor = target.lm_head.weight
     count = target.config.num_hidden_layers
     config = HeadConfig(
@@ -168,7 +170,8 @@ def random_head(
 
 
 def _scale(noise: float, hidden: int) -> float:
-    """The weight that undoes the last norm: the stream is a code of length 1 and noise, [H]."""
+    """Return the weight that undoes the last norm: the stream is a code of length 1 and noise,
+    [H]."""
     return SHARPNESS * math.sqrt(noise**2 + 1 / hidden)
 
 
@@ -184,14 +187,14 @@ class _Fill:
         linear.weight.normal_(0, gain / math.sqrt(linear.in_features), generator=self._source)
 
     def layer(self, layer: nn.Module, noise: float) -> None:
-        """The feed-forward block adds ``noise``, attention, which averages, less."""
+        """Fill a layer: its feed-forward block adds ``noise``, attention, which averages, less."""
         gains = {"o_proj": noise, "down_proj": noise / SILU_RMS}
         for name, part in layer.named_modules():
             if isinstance(part, nn.Linear):
                 self.normal(part, gains.get(name.rpartition(".")[2], 1.0))
 
     def table(self, weight: Tensor, rows: Tensor, scale: float) -> None:
-        """Rows [n, R] into the first channels of weight [n, H]."""
+        """Write rows [n, R] into the first channels of weight [n, H]."""
         weight.normal_(0, FAINT * scale / math.sqrt(weight.shape[-1]), generator=self._source)
         weight[:, : self._rank] = (scale * rows).to(weight)
 

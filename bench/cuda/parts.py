@@ -16,8 +16,8 @@ from mars_core.decoder import ANY_SHAPE
 
 
 def texts(trial: CudaTrial) -> Figures:
-    """How often strict's text differs from the target's, and a continued run's from the original's:
-    with exact passes, where chains, and with kernels trees, must never differ."""
+    """Yield how often strict's text differs from the target's, and a continued run's from the
+    original's: with exact passes, where chains, and with kernels trees, must never differ."""
     pair = trial.pair("qwen")
     for temperature in (0.0, 1.0):
         differences = Differences()

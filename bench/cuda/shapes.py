@@ -27,8 +27,8 @@ class ModelShape(NamedTuple):
     drafted: int = 0
 
     def config(self) -> Any:
-        """A configuration with a separate output layer for the bigram: a pass reads as many bytes
-        as one of a tied model."""
+        """Return a configuration with a separate output layer for the bigram: a pass reads as many
+        bytes as one of a tied model."""
         return self.family(
             hidden_size=self.hidden,
             num_hidden_layers=self.layers,

@@ -51,7 +51,7 @@ def _ours(trial: CudaTrial, pair: Pair, temperature: float) -> dict[str, Method]
 
 
 def _peers(trial: CudaTrial, pair: Pair, key: str) -> dict[str, Method]:
-    """The peers, on unmodified transformers models."""
+    """Return the peers, on unmodified transformers models."""
     target, draft = coupled_models(trial.size.trios[key], NOISE, trial.device, trial.size.dtype)
     tokenizer, new = pair.tokenizer, trial.size.tokens
     return {
@@ -130,7 +130,7 @@ def beside(
     telemetry: bool = True,
     **switches: Any,
 ) -> Figures:
-    """The speed with every drafter relative to that of the same pair with these switches, and
+    """Yield the speed with every drafter relative to that of the same pair with these switches, and
     with or without telemetry."""
     pair = trial.pair("qwen")
     other = switched(pair, **switches)

@@ -79,5 +79,5 @@ class CudaTrial(NamedTuple):
 
 
 def switched(pair: Pair, **switches: Any) -> Pair:
-    """The same models with separate engines."""
+    """Return the same models with separate engines."""
     return replace(pair, engines=Engines(), **switches)

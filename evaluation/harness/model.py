@@ -185,8 +185,8 @@ class MarsLM(LmEvalModel):
         )
 
     def _read(self, config: RunConfig) -> tuple[list[int], int]:
-        """Ids of the prompt, and how many were cut from its beginning to leave space for the
-        answer, as in the model ``hf``."""
+        """Return the ids of the prompt, and how many were cut from its beginning to leave space for
+        the answer, as in the model ``hf``."""
         with refused():
             ids = encode(self.tokenizer, config.prompt)
         space = self.max_length - config.max_new_tokens

@@ -26,7 +26,7 @@ class Draws(NamedTuple):
 
 
 def fit_p(tables: Sequence[Draws], seed: int, least: float, *, pooled: bool = False) -> float:
-    """p of the hypothesis that the counts of each table are multinomial draws with its
+    """Return p of the hypothesis that the counts of each table are multinomial draws with its
     probabilities.
 
     The statistic is G = 2 Σ O·ln(O/E) over all cells of all tables, or of the sum of the tables if

@@ -27,7 +27,7 @@ _FEW = 5  # of the variance of a count: below it is not normal
 
 
 def beyond_rounding(gap: Array, margin: Array, sigma: float) -> float:
-    """p of the hypothesis that rounding of ``sigma`` nats makes every token that is not the
+    """Return p of the hypothesis that rounding of ``sigma`` nats makes every token that is not the
     reference's choice: their number beyond each of CUTS against a Poisson distribution, times the
     number of cuts."""
     p = 1.0

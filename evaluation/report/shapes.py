@@ -91,8 +91,8 @@ def _choice(answer: StoredAnswer, accepted: Accepted) -> dict[str, Any]:
 
 
 def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
-    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as
-    the text may end earlier.
+    """Return the tokens per step: the accepted drafts and one more; in the last step the remaining
+    ones, as the text may end earlier.
 
     Empty where a server did not report its steps.
     """

@@ -43,7 +43,7 @@ def counts_of(row: Mapping[str, Any]) -> ServerCounts | None:
 
 
 def _of_sglang(meta: Mapping[str, Any]) -> ServerCounts | None:
-    """Its names for the counts have changed twice."""
+    """Read the counts of SGLang, whose names for the counts have changed twice."""
 
     def first(*names: str) -> Any:
         return next((meta[name] for name in names if meta.get(name) is not None), None)

@@ -44,8 +44,8 @@ def token_of(id_: int = UNKNOWN, piece: str = "") -> Token:
 
 
 def tokens_of(answer: Answer, sampling: Sampling) -> list[Token]:
-    """Ids and pieces, as far as the server reports both for every token; else one of the two, the
-    parts of a stream where there are as many, or none."""
+    """Return ids and pieces, as far as the server reports both for every token; else one of the
+    two, the parts of a stream where there are as many, or none."""
     names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
     ids = [name if isinstance(name, int) else UNKNOWN for name in names]
     if not answer.logprobs:

@@ -54,7 +54,7 @@ def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
 
 
 def longest(plan: Plan, session: Session) -> int:
-    """Tokens of the longest conversation, without those of its later questions."""
+    """Return the tokens of the longest conversation, without those of its later questions."""
     return max(
         session.count_tokens(plan.prompt(item)) + len(item.turns) * plan.max_new_tokens
         for suite in plan.suites

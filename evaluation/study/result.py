@@ -199,8 +199,8 @@ def _relaxed_into_loop(trace: Trace) -> bool:
 
 
 def _reasoning(trace: Trace) -> tuple[float, float]:
-    """Tokens and seconds up to the end of the reasoning: none without one, all where it does not
-    end."""
+    """Return the tokens and seconds up to the end of the reasoning: none without one, all where it does
+    not end."""
     pieces = [token.piece for token in trace.tokens]
     if len(pieces) != trace.summary.new_tokens:
         return NAN, NAN

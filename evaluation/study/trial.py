@@ -61,7 +61,7 @@ def trials(plan: Plan) -> Iterator[tuple[int, frozenset[int]]]:
 
 
 def throughput(results: Iterable[LaneResult]) -> dict[int, float]:
-    """Tokens a second by size of the batch, of completed runs."""
+    """Return tokens a second by size of the batch, of completed runs."""
     tokens, seconds = Counter[int](), defaultdict[int, float](float)
     for result in results:
         if result.status is Status.COMPLETED:

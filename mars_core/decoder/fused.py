@@ -42,7 +42,7 @@ class Fused:
         return self.product(inner, core.down, to=residual)
 
     def _attended(self, at: int, qkv: Tensor) -> Tensor:
-        """The values [A, n, query heads · d] that the tokens of qkv attend to."""
+        """Return the values [A, n, query heads · d] that the tokens of qkv attend to."""
         (layer, (cos, sin), window), layout = self._layers[at], self._layout
         heads, norm, cache = layer.core.heads, layer.core.head_norm, self._store.entries[at]
         assert layout.trail is not None, "of a step"

@@ -129,10 +129,10 @@ class PositionIndex:
     def tree(
         self, rows: Rows, depths: Tensor | int, sees: Tensor, *, full_width: bool
     ) -> PassLayout:
-        """Tokens at ``depths`` [A, n] below the start of their row, or all at the same depth. They
-        attend to the positions before it and, of the m ≥ n positions from there on, of which the
-        last n are these tokens, to those in ``sees`` bool [A, n, m]. With a sliding window m =
-        n."""
+        """Lay out tokens at ``depths`` [A, n] below the start of their row, or all at the same
+        depth. They attend to the positions before it and, of the m ≥ n positions from there on, of
+        which the last n are these tokens, to those in ``sees`` bool [A, n, m]. With a sliding
+        window m = n."""
         _, count, ahead = sees.shape
         after, entries = self._entries(rows, ahead)
         positions = (after[:, :1] + depths).expand(-1, count)
@@ -209,7 +209,7 @@ class PositionIndex:
     def _pieces(
         self, start: int, count: int, reach: int, same_width: bool
     ) -> list[tuple[slice, int]]:
-        """Tokens of one row, and how wide they attend."""
+        """Divide the tokens of one row by how wide they attend."""
         step = self._step
         last = -(-(start + reach) // step) * step
         if same_width or step == 1:
@@ -234,6 +234,6 @@ class PositionIndex:
         return tokens if self._group == 1 else tokens.repeat_interleave(self._group, 1)
 
     def _additive(self, visible: Tensor) -> Tensor:
-        """bool [R, n, w] → [R, 1, n, w], 0 where it is true, else the lowest number; contiguous,
-        newly allocated."""
+        """Turn bool [R, n, w] into [R, 1, n, w]: 0 where it is true, else the lowest number;
+        contiguous, newly allocated."""
         return torch.where(visible, self._zero, self._lowest)[:, None]

@@ -53,7 +53,7 @@ def draftable(
 
 
 def _size(config: PreTrainedConfig) -> int:
-    """Rows of the embedding."""
+    """Return the number of rows of the embedding."""
     return int(config.get_text_config(decoder=True).vocab_size)
 
 

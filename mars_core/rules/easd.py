@@ -15,8 +15,8 @@ def easd(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def unsure(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: both entropies exceed h, and at least a share o of the N best tokens are the
-    same."""
+    """Return bool [E, 1]: both entropies exceed h, and at least a share o of the N best tokens are
+    the same."""
     p, q = evidence.both
     count = min(int(values["n"]), p.shape[-1])
     best, drafted = p.topk(count).indices, q.topk(count).indices

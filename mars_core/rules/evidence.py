@@ -68,11 +68,12 @@ class Evidence:
         return {**values, **dynamic}
 
     def per_row(self, values: torch.Tensor) -> torch.Tensor:
-        """Values at the position of each row, [P, …] → [E, …]."""
+        """Return values at the position of each row, [P, …] → [E, …]."""
         return values[: len(self.x)] if self.at is None else values[self.at]
 
     def of(self, values: torch.Tensor) -> torch.Tensor:
-        """Values of the candidates, [E, C], from those of all tokens at all positions, [P, V]."""
+        """Return values of the candidates, [E, C], from those of all tokens at all positions, [P,
+        V]."""
         if self.at is None or self.x.shape[-1] == values.shape[-1]:
             rows = self.per_row(values)
             return rows if self.x.shape[-1] == values.shape[-1] else rows.gather(-1, self.x)
@@ -105,7 +106,7 @@ class Evidence:
         return self.largest(source) - self.of(source)
 
     def over_q(self, values: torch.Tensor) -> torch.Tensor:
-        """Values of the candidates divided by q, [E, C]."""
+        """Return values of the candidates divided by q, [E, C]."""
         return values / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)
 
     @property

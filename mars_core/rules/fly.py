@@ -17,8 +17,8 @@ from mars_core.types import DraftMode
 
 
 def unsure(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, C]: −Σ p·ln p over the three best is at least the bar (p not renormalised), and
-    p(x) > 0."""
+    """Return bool [E, C]: −Σ p·ln p over the three best is at least the bar (p not renormalised),
+    and p(x) > 0."""
     best = evidence.soft.topk(min(3, evidence.soft.shape[-1])).values
     spread = evidence.per_row(entropy_of(best))
     return (spread >= values["entropy"]) & (evidence.of(evidence.soft) > 0)

@@ -8,7 +8,7 @@ from mars_core.rules.expression import SCORE
 
 
 def harmless(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: the score of the drafted token is below c; nowhere without a score."""
+    """Return bool [E, 1]: the score of the drafted token is below c; nowhere without a score."""
     if SCORE not in evidence.signals:
         return torch.zeros_like(evidence.tried, dtype=torch.bool)
     return evidence.signals[SCORE] < values["harm"]

@@ -27,20 +27,20 @@ _GAP = Parameter(
 
 
 def near_tie(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no meaning
-    there."""
+    """Return bool [E, 1]: z₁ > 0 and z₂/z₁ > θ. A z₁ ≤ 0 counts as decisive: the ratio has no
+    meaning there."""
     return (evidence.z(1) > 0) & (evidence.z(2) / evidence.z(1) > values["theta"])
 
 
 def small_gap(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift of the
-    logits."""
+    """Return bool [E, 1]: z₁ − z₂ < g, that is p₂/p₁ > e^−g at temperature 1; invariant to a shift
+    of the logits."""
     return evidence.z(1) - evidence.z(2) < values["gap"]
 
 
 def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁ and
-    without a check of its sign."""
+    """Return bool [E, 1]: the test of the released code: on warped logits, with 1e-10 added to z₁
+    and without a check of its sign."""
     allowed = evidence.per_row(evidence.distribution.gather(-1, evidence.top_ids[:, 1:2])) > 0
     return (
         torch.where(allowed, evidence.z(2), -torch.inf) / (evidence.z(1) + 1e-10) > values["theta"]

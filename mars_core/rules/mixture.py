@@ -38,7 +38,7 @@ def cascade_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def _good(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p =
+    """Return bool [E, C]: whether the candidate is in A = {p ≥ (1 − α)·max p}; at temperature 0 p =
     softmax(z)."""
     return evidence.beside_best(1 - values["alpha"])
 

@@ -69,7 +69,7 @@ def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def _among(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, C]: fewer than ``n`` tokens have a larger logit than the candidate."""
+    """Return bool [E, C]: fewer than ``n`` tokens have a larger logit than the candidate."""
     z = evidence.logits
     least = evidence.per_row(z.topk(min(int(values["n"]), z.shape[-1])).values[:, -1:])
     return evidence.of(z) >= least

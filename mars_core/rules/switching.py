@@ -15,14 +15,14 @@ from mars_core.rules.base import (
 
 
 def close(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: JS(p, q) < D; at temperature 0 of both softmaxes."""
+    """Return bool [E, 1]: JS(p, q) < D; at temperature 0 of both softmaxes."""
     p, q = evidence.both
     distance = entropy_of((p + q) / 2) - (entropy_of(p) + entropy_of(q)) / 2
     return distance.clamp(min=0) < values["divergence"]
 
 
 def confident(evidence: Evidence, values: Values) -> torch.Tensor:
-    """bool [E, 1]: max q ≥ max p − α·TV(p, q); at temperature 0 of both softmaxes."""
+    """Return bool [E, 1]: max q ≥ max p − α·TV(p, q); at temperature 0 of both softmaxes."""
     p, q = evidence.both
     distance = (p - q).clamp(min=0).sum(-1, keepdim=True)
     best, drafted = p.amax(-1, keepdim=True), q.amax(-1, keepdim=True)

@@ -26,7 +26,7 @@ def protected_ids(
     size: int,
     protect: Sequence[str],
 ) -> frozenset[int]:
-    """Ids below ``size`` that ``Processors.protect`` names. ``ends``: the ids that end an
+    """Return ids below ``size`` that ``Processors.protect`` names. ``ends``: the ids that end an
     answer."""
     ids: set[int] = set()
     for each in protect:

@@ -61,7 +61,7 @@ class TargetValues(NamedTuple):
         return self.drawn is None
 
     def p_of(self, draft: FlatDrafts, emit: Tensor) -> Tensor:
-        """p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
+        """Return p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
         return self.p.take(draft.tokens(emit, self.p.shape[-1])).double()
 
     def evidence(

@@ -18,7 +18,7 @@ class Children:
     distinct: Tensor  # [N] 1, 0 for a sibling that repeats an earlier one
 
     def at_parent(self, values: Tensor) -> Tensor:
-        """Values at the parent of each drafted token, [N + A] → [N]."""
+        """Return values at the parent of each drafted token, [N + A] → [N]."""
         return values[: len(self.p)]
 
     def sum_over_siblings(self, values: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Children:
         return self.by_node(marks)
 
     def repeated(self, values: Tensor) -> Tensor:
-        """Values of distinct tokens, also for those that repeat them, [N] → [N]."""
+        """Return values of distinct tokens, also for those that repeat them, [N] → [N]."""
         return values
 
 

@@ -213,5 +213,5 @@ def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _between(values: Tensor, cell: Tensor, inside: Tensor) -> Tensor:
-    """Values at the edges, [N, CELLS + 1], interpolated for every token, [N, V]."""
+    """Return values at the edges, [N, CELLS + 1], interpolated for every token, [N, V]."""
     return torch.lerp(values.gather(-1, cell), values[:, 1:].gather(-1, cell), inside)

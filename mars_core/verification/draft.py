@@ -103,7 +103,8 @@ class FlatDrafts(NamedTuple):
 
 
 def in_order(nodes: Tensor) -> Tensor:
-    """Values of the nodes of each text, [A, n + 1, …], as ``FlatDrafts`` has them, [A · n + A, …]."""
+    """Return values of the nodes of each text, [A, n + 1, …], as ``FlatDrafts`` has them, [A · n +
+    A, …]."""
     return nodes[0] if len(nodes) == 1 else torch.cat([nodes[:, :-1].flatten(0, 1), nodes[:, -1]])
 
 
@@ -123,8 +124,8 @@ def chain_draft(ids: Tensor, q: Tensor, distribution: Tensor | None = None) -> D
 
 
 def ancestors(parents: Tensor, depth: int) -> Tensor:
-    """bool [.., N + 1, N + 1] of parents [.., N]: whether the column's node is the row's node or its
-    ancestor. ``depth``: upper bound of the depths."""
+    """Return bool [.., N + 1, N + 1] of parents [.., N]: whether the column's node is the row's
+    node or its ancestor. ``depth``: upper bound of the depths."""
     nodes = parents.shape[-1] + 1
     sees = torch.eye(nodes, device=parents.device).repeat(*parents.shape[:-1], 1, 1)
     sees[..., 1:, :].scatter_(-1, parents[..., None], 1.0)

@@ -82,7 +82,8 @@ def decide_greedy(case: Case) -> Decision:
 
 
 def _redraws(rule: Rule, values: Values, evidence: Evidence, children: Children) -> Tensor | None:
-    """bool [P]: whether the token after the node is drawn from p itself; true without children."""
+    """Return bool [P]: whether the token after the node is drawn from p itself; true without
+    children."""
     if rule.redraw is None:
         return None
     return ~children.any(~rule.redraw(evidence, values)[:, 0])
@@ -105,7 +106,8 @@ def _by_window(
 
 
 def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> Tensor:
-    """Values of the drafted tokens after these nodes, bool [P], and after the others, [N]."""
+    """Return values of the drafted tokens after these nodes, bool [P], and after the others,
+    [N]."""
     return torch.where(children.at_parent(nodes), there, elsewhere)
 
 

@@ -88,7 +88,7 @@ class Export:
 
 
 def table_of(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Values of rows, by column, as a table."""
+    """Return values of rows, by column, as a table."""
     kinds = {each.name: each.kind for each in columns}
 
     def stored(name: str, value: Any) -> Any:

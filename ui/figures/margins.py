@@ -134,7 +134,7 @@ def _relaxed(tokens: Sequence[Token], scale: Scale) -> FigurePart:
 
 
 def _frame(x: int, y: int) -> list[FigurePart]:
-    """Around the token with which the run leaves the left one."""
+    """Draw a frame around the token with which the run leaves the left one."""
     box = {"type": "rect", "x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
     return [
         box | {"line": {"color": "#FFFFFF", "width": 5}},

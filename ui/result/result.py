@@ -114,7 +114,7 @@ def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
 
 
 def speed_of(run: Trace | Repeat) -> float:
-    """Tokens per second; nan where it did not end."""
+    """Return tokens per second; nan where it did not end."""
     return run.summary.tokens_per_s if run.status is Status.COMPLETED else math.nan
 
 

@@ -252,6 +252,6 @@ def _piece(text: str) -> SentencePart:
 
 
 def _other(here: Token, theirs: Token, greedy: bool) -> str:
-    """p of the other token at this position, whose distribution both runs share."""
+    """Return p of the other token at this position, whose distribution both runs share."""
     alternatives_p = {alternative.id: alternative.p for alternative in here.top}
     return number(alternatives_p.get(theirs.id, theirs.displayed_p(greedy=greedy)))

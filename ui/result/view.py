@@ -155,8 +155,8 @@ def details_html(tab: str, details: Details, scope: str, *, figures: bool = True
 
 
 def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
-    """Two runs, framed where they first differ; the second one says why. ``name`` tells this pair
-    from others."""
+    """Return two runs, framed where they first differ; the second one says why. ``name`` tells this
+    pair from others."""
     left, right = runs
     difference = divergence(left, right)
     note = plain(verdict(runs)) if difference else ""

@@ -29,7 +29,8 @@ def default_theta(spec: PairSpec | None) -> Theta:
 
 
 def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
-    """Values worth trying: around the paper's θ with the pair's own, else around the default."""
+    """Return values worth trying: around the paper's θ with the pair's own, else around the
+    default."""
     if parameter.name == "theta":
         values = sorted({*STUDIED_THETAS, default_theta(spec).value})
     else:

@@ -18,8 +18,8 @@ from mars_core.types import UNKNOWN, DraftMode, Outcome, RuleConfig, RunConfig, 
 
 
 def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]:
-    """Words and, at odd indices, tokens. ``sampled``: the drafts were, so that the target's draw is
-    not what strict would have written."""
+    """Return words and, at odd indices, tokens. ``sampled``: the drafts were, so that the target's
+    draw is not what strict would have written."""
     probabilities = {id_: p for id_, _, p in token.top}
     story = ["The draft said ", word(token.piece), f", so {rule_title(rule.name)} kept it"]
     if len(token.top) > 1:

@@ -72,8 +72,8 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
 
 
 def _loaded(part: Grid, temperature: float, load: int) -> Iterator[LoadRow]:
-    """Time is that of the runs of a server and of single runs, of a batch their part of its time,
-    and nan of a single run of it."""
+    """Yield the rate of every lane at a load. Time is that of the runs of a server and of single
+    runs, of a batch their part of its time, and nan of a single run of it."""
     plan, runs = part.plan, len(part.item)
     alone = plan.served is not None or load == 1
     # two servers divide the requests in flight

@@ -39,8 +39,8 @@ def _step(rules: Sequence[RequestRule | None], places: Tensor, metadata: Any) ->
 
 
 def _accepted(step: Step, sampled: Tensor) -> Tensor:
-    """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection it
-    has −1."""
+    """Return bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a
+    rejection it has −1."""
     return step.relaxed & torch.eq(sampled[step.table[:, WIDTH].long(), step.local], step.drafted)
 
 

@@ -87,7 +87,7 @@ def lacks_products() -> str:
 
 
 def multiplies_int4() -> bool:
-    """Whether torch's product of 4 bits has a vector kernel here."""
+    """Return whether torch's product of 4 bits has a vector kernel here."""
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 

@@ -149,7 +149,7 @@ def _in_tree(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
 
 
 def _written(cache: ModelCache, ids: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:
-    """Tokens [count] from ids [1] on, as the model continues them one by one, and the logits
+    """Return tokens [count] from ids [1] on, as the model continues them one by one, and the logits
     [count, V] after each."""
     rows = [cache.forward(ids, start)]
     while len(rows) < count:

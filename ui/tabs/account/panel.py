@@ -112,7 +112,7 @@ def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
 
 
 def _delete_all(store: RunStore, word: object) -> str:
-    """Everything of the store's owner goes for good. Raises StorageError, and where the word is
+    """Delete everything of the store's owner for good. Raises StorageError, and where the word is
     missing."""
     if store.owner is None:
         raise StorageError(

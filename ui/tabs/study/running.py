@@ -175,7 +175,8 @@ def _followed(
     began, most = time.monotonic(), "at most " if plan.advice else ""
 
     def line(event: LaneProgress) -> Strip:
-        """Other runs are expected to go on at the pace of those that ended."""
+        """Say how far the study is; other runs are expected to go on at the pace of those that
+        ended."""
         number, task = total - left + done, plan.task(event.task)
         lane = plan.lanes[event.lane]
         drafts = [drafts_label(lane.drafts)] if lane.drafts else []

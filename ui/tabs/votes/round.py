@@ -99,14 +99,14 @@ class RoundView:
 
 
 def question_view(round_: Round) -> RoundView:
-    """Both texts, side by side, and the question."""
+    """Return both texts, side by side, and the question."""
     texts = tuple(displayable(trace.text) or NOTHING for trace in round_.sides)
     return RoundView(QUESTION, "asking", texts)
 
 
 def revealed(round_: Round, choice: Choice | None) -> RoundView:
-    """Both runs with their rules, tokens and numbers; ``choice`` is None where the texts were the
-    same."""
+    """Return both runs with their rules, tokens and numbers; ``choice`` is None where the texts
+    were the same."""
     views = pair_views(round_.traces, round_.comparison)
     lanes = tuple(
         replace(

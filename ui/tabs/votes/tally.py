@@ -67,7 +67,7 @@ class PairResult(NamedTuple):
 
 
 def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
-    """Pairs, those with the most votes first."""
+    """Count the votes of every pair of rules, those with the most first."""
     totals: defaultdict[RulePair, Counter[str]] = defaultdict(Counter)
     names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad", None: "same_text"}
     for each in counts:
